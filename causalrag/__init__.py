@@ -1,0 +1,52 @@
+"""Causal re-ranking for retrieval-augmented generation, taught and tested.
+
+The package holds the causal graph of terminal retrieval (`graph`, `simulate`), the re-ranking rule
+(`keywords`, `encoders`, `rerank`), the first stage (`retrieve`) and the ledger of claims (`claims`).
+Every name below is loaded on first use, so that ``import causalrag`` stays fast and loads no model.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+__version__ = "0.1.0"
+
+_MODULES = (
+    "claims",
+    "datasets",
+    "encoders",
+    "evaluate",
+    "graph",
+    "keywords",
+    "plots",
+    "rerank",
+    "retrieve",
+    "simulate",
+    "text",
+)
+_NAMES = {
+    "load_encoder": "encoders",
+    "Keywords": "keywords",
+    "TfidfKeywords": "keywords",
+    "partition": "rerank",
+    "centroid": "rerank",
+    "causal_score": "rerank",
+    "hybrid": "rerank",
+    "CausalReranker": "rerank",
+    "Ranking": "rerank",
+}
+
+__all__ = ["__version__", *_MODULES, *_NAMES]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(f"{__name__}.{name}")
+    if name in _NAMES:
+        return getattr(import_module(f"{__name__}.{_NAMES[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
