@@ -2,7 +2,7 @@
 
 A chapter makes one `Recorder` and ends a cell in ``recorder.record(id, ...)``; the build collects
 these records, and `ledger` sets them beside the claims that nobody recorded. How evidence becomes a
-verdict is in `verdicts`, how a record is shown in `records` and stored in `record_files`; their
+verdict is in `verdicts`, how a record is shown in `records` and stored in `files`; their
 public names are importable from here.
 """
 
@@ -20,8 +20,8 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from causalrag.record_files import collect, read_records, write_records
-from causalrag.records import (
+from causalrag.claims.files import collect, read_records, write_records
+from causalrag.claims.records import (
     MIME,
     SCHEMA,
     Record,
@@ -32,7 +32,7 @@ from causalrag.records import (
     verdict_class,
     verdict_html,
 )
-from causalrag.verdicts import EXACT, KINDS, PRINTED, SETTINGS, VERDICTS, Evidence, judge
+from causalrag.claims.verdicts import EXACT, KINDS, PRINTED, SETTINGS, VERDICTS, Evidence, judge
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,7 +13,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from causalrag.records import MIME, REBUILD, Record, unique
+from causalrag.claims.records import MIME, REBUILD, Record, unique
 
 
 def collect(notebook_path: str | PathLike[str], chapter: str | None = None) -> list[Record]:

@@ -1,7 +1,7 @@
 """Records of evidence, and how a notebook shows them.
 
 A cell that ends in a `Record` (or in `Records`) shows a small table and, beside it, carries the
-record as JSON. How records are collected and kept is in `record_files`; which claims exist, and the
+record as JSON. How records are collected and kept is in `files`; which claims exist, and the
 ledger of them all, in `claims`.
 """
 
@@ -14,8 +14,8 @@ from dataclasses import asdict, dataclass, fields
 from html import escape
 from typing import Any, overload
 
+from causalrag.claims.verdicts import SETTINGS, Evidence, json_safe
 from causalrag.evaluate import half_up
-from causalrag.verdicts import SETTINGS, Evidence, json_safe
 
 MIME = "application/vnd.causalrag.claim+json"
 """Type under which a cell's output carries its records."""
