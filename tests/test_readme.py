@@ -1,0 +1,87 @@
+"""What README.md shows is what the library does: its Python block, its commands, its targets."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def blocks(language: str) -> list[str]:
+    """The contents of the README's fenced blocks in a language."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", README, flags=re.M | re.S)
+
+
+def run(command: list[str], **options) -> str:
+    """Run a command offline in a clean environment and return what it printed."""
+    env = {k: v for k, v in os.environ.items() if not k.startswith("CAUSALRAG_")}
+    env |= {"PYTHONUTF8": "1", "PYTHONWARNINGS": "error::DeprecationWarning:causalrag"}
+    done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=120, **options)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout
+
+
+def cli(arguments: list[str], folder: Path) -> str:
+    return run([sys.executable, "-m", "causalrag.cli", *arguments], cwd=folder)
+
+
+def test_the_python_block_prints_the_text_block_below_it(tmp_path):
+    pairs = re.findall(r"^```python\n(.*?)^```\n+^```text\n(.*?)^```$", README, flags=re.M | re.S)
+    assert len(pairs) == len(blocks("python")) >= 1
+    for code, shown in pairs:
+        assert run([sys.executable, "-c", code], cwd=tmp_path) == shown
+
+
+def cli_commands() -> list[list[str]]:
+    lines = [line for block in blocks("sh") for line in block.splitlines()]
+    return [shlex.split(x, comments=True) for x in lines if x.startswith("causalrag ")]
+
+
+def test_readme_shows_the_command_line():
+    assert "rank" in {command[1] for command in cli_commands()}
+
+
+@pytest.mark.parametrize("command", cli_commands(), ids=" ".join)
+def test_each_command_ranks_the_files_it_names(command, tmp_path):
+    question, *paths = itertools.takewhile(lambda part: not part.startswith("-"), command[2:])
+    assert all((ROOT / path).exists() for path in paths)
+    for i, path in enumerate(paths):  # a small stand-in for the folder, so that the test is fast
+        folder = tmp_path / path
+        folder.mkdir(parents=True)
+        (folder / f"{i}-tap.txt").write_text("Close the tap and dry the joint.\n", "utf-8")
+        (folder / f"{i}-bread.txt").write_text(f"{question} Bread rises overnight.\n", "utf-8")
+    printed = cli(command[1:], tmp_path)
+    if "--json" in command:
+        rows = json.loads(printed)
+        assert [row["rank"] for row in rows] == list(range(1, 2 * len(paths) + 1))
+        assert {"rank", "id", "path", "score", "base", "causal"} <= set(rows[0])
+    else:
+        assert all(name in printed for name in ("0-tap.txt", "0-bread.txt"))
+
+
+def test_every_make_target_named_exists():
+    named = set(re.findall(r"\bmake ([a-z][a-z-]*)\b", README))
+    rules = re.findall(r"^([a-z][a-z-]*):", (ROOT / "Makefile").read_text("utf-8"), flags=re.M)
+    assert {"book", "test"} <= named
+    assert named <= set(rules)
+
+
+def test_every_file_linked_exists():
+    links = re.findall(r"\]\(([^)#]+)\)", README) + re.findall(r'src="([^"]+)"', README)
+    local = [link for link in links if "://" not in link]
+    assert [link for link in local if not (ROOT / link).exists()] == []
+    assert any(link.endswith(".png") for link in local)
+
+
+def test_readme_stays_short():
+    assert len(README.splitlines()) < 120
