@@ -1,0 +1,316 @@
+"""Re-rank candidates by the causal score, or by its hybrid with the first stage's score.
+
+A document keyword is shared (A) if it is a query keyword or lies within the absorption threshold
+tau of one (Eq. 3); the rest is residual (B). The causal score is the cosine of the query and B's
+weighted centroid (Eqs. 4-5, in `residual`). Keyword extraction, encoding and the first stage are
+elsewhere; so is accounting for A.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from causalrag.documents import Documents, check_query, document_vectors, read_documents
+from causalrag.encoders import load_encoder
+from causalrag.keywords import KeywordExtractor, Keywords
+from causalrag.ranking import Outcome, Partition, Ranked, Ranking, Reason
+from causalrag.residual import (
+    ABSORPTIONS,
+    CandidateKeywords,
+    causal_score,
+    centroid,
+    check_absorption,
+    check_choice,
+    partition,
+)
+from causalrag.vectors import dot
+
+__all__ = [
+    "ABSORPTIONS",
+    "METHODS",
+    "CausalReranker",
+    "Partition",
+    "Ranked",
+    "Ranking",
+    "Reason",
+    "causal_score",
+    "centroid",
+    "hybrid",
+    "partition",
+]
+
+METHODS = ("similarity", "causal", "causal_fallback", "hybrid")
+
+Floats = NDArray[np.float64]
+
+# A spread below this share of the largest value is rounding, and min-max would blow it up.
+SPREAD_ROUNDING = 1e-10
+# A spread below this share of the largest value orders documents by next to nothing.
+FLAT_SPREAD = 0.01
+
+
+def hybrid(similarity: ArrayLike, causal: ArrayLike, weight: float = 0.5) -> Floats:
+    """Interpolate two scores after min-max normalisation over the candidates (section 4.4).
+
+    Parameters
+    ----------
+    similarity, causal : (n,) array_like
+        Finite scores of the same candidates, on any scales. A constant score becomes 0; so does one
+        whose spread is below 1e-10 of its largest value, which is rounding.
+    weight : float
+        Share of `similarity`, in [0, 1].
+
+    Returns
+    -------
+    (n,) float64 array
+        ``weight * minmax(similarity) + (1 - weight) * minmax(causal)``, in [0, 1].
+
+    Raises
+    ------
+    ValueError
+        If the lengths differ, a score is NaN or infinite, or `weight` is outside [0, 1].
+    """
+    _check_weight(weight)
+    first, second = _scores(similarity, "similarity"), _scores(causal, "causal")
+    if len(first) != len(second):
+        raise ValueError(f"{len(first)} similarity scores but {len(second)} causal scores")
+    return weight * _minmax(first) + (1.0 - weight) * _minmax(second)
+
+
+@dataclass(frozen=True, eq=False)
+class CausalReranker:
+    """Re-rank candidates by Eqs. 3-5.
+
+    Parameters
+    ----------
+    encoder : Encoder, str or any object that `load_encoder` accepts
+        Encodes the query, the documents without a vector and the terms.
+    keywords : object with ``document(text)`` and ``query(text)``, optional
+        The extractor kw(). None fits `TfidfKeywords` on the candidates of each call.
+    tau : float
+        Absorption threshold, a cosine in [-1, 1].
+    absorption : {"semantic", "exact"}
+        See `partition`.
+    method : {"similarity", "causal", "causal_fallback", "hybrid"}
+        What orders the documents: the first stage's score; s_c; s_c, with the first stage's score
+        for documents with an empty B; or `hybrid` of the first stage's score and s_c.
+    weight : float
+        The hybrid's share of similarity.
+
+    Raises
+    ------
+    ValueError
+        If `tau`, `absorption`, `method` or `weight` is not one of the above.
+
+    Notes
+    -----
+    In every causal method a document with an empty B follows all documents with a B: its causal
+    score is 0.0, which a negative cosine must not make an advantage. It takes no part in the
+    hybrid's min-max, of either score, and has hybrid score 0.0. Under ``"causal_fallback"``
+    (section 4.5) such documents keep their place after the others and are ordered among themselves
+    by the first stage's score. Empty documents come last under every method. Ties keep the input's
+    order.
+
+    A re-ranker remembers the keywords of the documents it has seen: an extractor must give equal
+    texts equal keywords. To change a setting, make a new one (`dataclasses.replace`).
+
+    Examples
+    --------
+    >>> reranker = CausalReranker("use")
+    >>> ranking = reranker.rank("why does bread rise", ["Yeast makes gas.", "Bread, bread, bread."])
+    >>> print(ranking.explain())  # doctest: +SKIP
+    """
+
+    encoder: Any = "use"
+    keywords: KeywordExtractor | None = None
+    tau: float = 0.6
+    absorption: str = "semantic"
+    method: str = "hybrid"
+    weight: float = field(default=0.5, kw_only=True)
+    _known: dict[str, Keywords] = field(default_factory=dict, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        check_absorption(self.tau, self.absorption)
+        check_choice("method", self.method, METHODS)
+        _check_weight(self.weight)
+        if self.keywords is not None:
+            _check_extractor(self.keywords)
+        object.__setattr__(self, "encoder", load_encoder(self.encoder))
+
+    def rank(
+        self,
+        query: str,
+        documents: Iterable[Any],
+        scores: ArrayLike | None = None,
+        top_k: int | None = None,
+    ) -> Ranking:
+        """Rank candidate documents for a query (Algorithm 1, lines 2-8).
+
+        Parameters
+        ----------
+        query : str
+            Text with content.
+        documents : iterable of str, mapping or object
+            The candidates; see `causalrag.documents`. Not changed.
+        scores : (n,) array_like, optional
+            The first stage's score for each document, from any base ranker, higher is better. None
+            takes the cosine of query and document (Eq. 1).
+        top_k : int, optional
+            How many documents to return, at least 1. All candidates are scored either way.
+
+        Returns
+        -------
+        Ranking
+            Empty if there is no document.
+
+        Raises
+        ------
+        ValueError
+            If the query is blank, ids occur twice, `scores` has another length or holds NaN or an
+            infinity, `top_k` is below 1, or vectors have different dimensions.
+        TypeError
+            If an argument is of an unusable type.
+        """
+        check_query(query)
+        _check_top_k(top_k)
+        candidates = read_documents(documents)
+        given = None if scores is None else _given_scores(scores, len(candidates))
+        evidence = CandidateKeywords(
+            query,
+            candidates,
+            self.encoder,
+            self.keywords,
+            self.tau,
+            self.absorption,
+            self._known,
+        )
+        base, zero = self._base(candidates, given, evidence)
+        score, tier = self._final(candidates, base, evidence)
+        order = np.lexsort((-score, tier))[:top_k].astype(np.int64)
+        settings = f"method {self.method}, tau {self.tau:g}, absorption {self.absorption}"
+        if self.method == "hybrid":
+            settings += f", weight {self.weight:g}"
+        flags = self._flags(base, tier == 0, evidence)
+        return Ranking(
+            Outcome(query, candidates, order, score, base, evidence, settings, flags, zero)
+        )
+
+    def _base(
+        self, candidates: Documents, given: Floats | None, evidence: CandidateKeywords
+    ) -> tuple[Floats, frozenset[int]]:
+        if given is not None:
+            return given, frozenset()
+        if not len(candidates):
+            return np.zeros(0), frozenset()
+        query = evidence.query_vector
+        vectors = document_vectors(candidates, self.encoder, len(query))
+        zero = ~vectors.any(axis=1)
+        return dot(vectors, query), frozenset(np.flatnonzero(zero).tolist())
+
+    def _final(
+        self, candidates: Documents, base: Floats, evidence: CandidateKeywords
+    ) -> tuple[Floats, NDArray[np.int64]]:
+        # Tier 0: ordinary; 1: an empty B, in the causal methods; 2: an empty document.
+        tier = np.where(candidates.blank, 2, 0)
+        if self.method == "similarity" or not len(candidates):
+            return base, tier
+        has_residual = evidence.has_residual
+        tier = np.where(has_residual, 0, np.where(candidates.blank, 2, 1))
+        if self.method == "causal":
+            return evidence.causal, tier
+        if self.method == "causal_fallback":
+            return np.where(has_residual, evidence.causal, base), tier
+        score = np.zeros(len(candidates))
+        score[has_residual] = hybrid(base[has_residual], evidence.causal[has_residual], self.weight)
+        return score, tier
+
+    def _flags(
+        self, base: Floats, ordinary: NDArray[np.bool_], evidence: CandidateKeywords
+    ) -> tuple[str, ...]:
+        flags = []
+        if self.method != "causal" and _flat(base[ordinary]):
+            flags.append("flat base scores: they hardly tell the documents apart")
+        if self.method == "similarity" or not len(base):
+            return tuple(flags)
+        if _flat(evidence.causal[ordinary]):
+            flags.append("flat causal scores: they hardly tell the documents apart")
+        if not evidence.query_vector.any():
+            flags.append("zero query vector: every causal score is 0")
+        if not evidence.query_keywords:
+            flags.append("the query has no keywords: nothing is absorbed")
+        if not ordinary.any():
+            flags.append("no document has a residual keyword: ordered by the rule for an empty B")
+        return tuple(flags)
+
+
+def _minmax(values: Floats) -> Floats:
+    if not len(values):
+        return values
+    largest = float(np.abs(values).max())
+    if largest > 1e300:  # the spread itself could overflow
+        values, largest = values / largest, 1.0
+    low, spread = values.min(), np.ptp(values)
+    if spread <= SPREAD_ROUNDING * largest:
+        return np.zeros(len(values))
+    result: Floats = (values - low) / spread
+    return result
+
+
+def _flat(values: Floats) -> bool:
+    if len(values) < 2:
+        return False
+    largest = float(np.abs(values).max())
+    return bool(np.ptp(values / largest) < FLAT_SPREAD) if largest > 0 else True
+
+
+def _scores(values: ArrayLike, name: str) -> Floats:
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{name} must be a sequence of numbers: {error}") from error
+    if array.ndim != 1:
+        raise ValueError(f"{name} must have shape (n,), not {array.shape}")
+    finite = np.isfinite(array)
+    if not finite.all():
+        place = int(np.argmin(finite))
+        raise ValueError(f"{name}[{place}] is {array[place]}; drop or repair it first")
+    return array
+
+
+def _given_scores(scores: ArrayLike, expected: int) -> Floats:
+    # A copy: the ranking must not change when the caller's array does.
+    array = _scores(scores, "scores").copy()
+    if len(array) != expected:
+        raise ValueError(f"{len(array)} scores for {expected} documents; give one score each")
+    return array
+
+
+def _check_weight(weight: float) -> None:
+    if not isinstance(weight, Real) or isinstance(weight, bool):
+        raise TypeError(f"weight must be a number, not {type(weight).__name__}")
+    if not 0 <= weight <= 1:
+        raise ValueError(f"weight is {weight}; it is a share in [0, 1]")
+
+
+def _check_top_k(top_k: int | None) -> None:
+    if top_k is None:
+        return
+    if not isinstance(top_k, Integral) or isinstance(top_k, bool):
+        raise TypeError(f"top_k must be an int or None, not {type(top_k).__name__}")
+    if top_k < 1:
+        raise ValueError(f"top_k is {top_k}; give at least 1, or None for all documents")
+
+
+def _check_extractor(keywords: Any) -> None:
+    for name in ("document", "query"):
+        if not callable(getattr(keywords, name, None)):
+            raise TypeError(
+                f"keywords is a {type(keywords).__name__} without .{name}(text); give an extractor "
+                "such as TfidfKeywords.fit(texts), or None to fit one on the candidates"
+            )
