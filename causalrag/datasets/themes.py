@@ -1,8 +1,6 @@
-"""Corpora and judgments: theme folders with known roles, and the qrels of BEIR.
+"""Themes: a query, its answer, and documents whose roles are known; the packaged corpora.
 
-`load_themes` reads the format of the diagnostic corpora (section 4.4): themes with one query each,
-and documents that are the target, stuffed with the query's words, near, or unrelated. Nothing is
-downloaded; BEIR archives are read where ``CAUSALRAG_DATA`` says they lie, and never unpacked.
+A folder holds ``themes.jsonl`` and ``docs.jsonl``. What is broken is refused with file and line.
 """
 
 from __future__ import annotations
@@ -10,17 +8,11 @@ from __future__ import annotations
 import gzip
 import io
 import json
-import os
-import re
-import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, BinaryIO
-
-if TYPE_CHECKING:
-    import pandas as pd
+from pathlib import Path
+from typing import Any, BinaryIO
 
 ROLES = ("target", "stuffed", "near", "unrelated")
 
@@ -119,51 +111,7 @@ def opening() -> Corpus:
     It illustrates the failure of similarity under keyword stuffing and was written for that: no
     rate and no ranking of methods follows from it.
     """
-    return load_themes(Path(__file__).parent / "data" / "opening")
-
-
-def beir_qrels(name: str, split: str = "test") -> pd.DataFrame:
-    """Read the relevance judgments of a BEIR data set.
-
-    Parameters
-    ----------
-    name : str
-        Such as ``"scifact"``: the archive ``$CAUSALRAG_DATA/beir/scifact.zip``.
-    split : str, default "test"
-        The member ``scifact/qrels/test.tsv``.
-
-    Returns
-    -------
-    DataFrame
-        Columns query_id, doc_id (str) and grade (int), one row per judgment, in file order.
-
-    Raises
-    ------
-    FileNotFoundError
-        If ``CAUSALRAG_DATA`` is not set or the archive is not there.
-    ValueError
-        If the name or the split is unknown, the archive is damaged or has a member that points out
-        of its folder, a line is not a judgment, there is no judgment, or a pair has two grades.
-    """
-    path = _beir_archive(name)
-    member = f"{name}/qrels/{split}.tsv"
-    try:
-        with zipfile.ZipFile(path) as archive:
-            members = [_checked_member(item, path) for item in archive.namelist()]
-            if member not in members:
-                pattern = re.compile(rf"{re.escape(name)}/qrels/(.+)\.tsv")
-                splits = [m[1] for m in map(pattern.fullmatch, members) if m]
-                raise ValueError(
-                    f"{path} has no split {split!r}; it has: {', '.join(sorted(splits)) or 'none'}"
-                )
-            data = archive.read(member)
-    # RuntimeError: an encrypted member, or a compression this Python lacks.
-    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:
-        raise ValueError(f"{path} cannot be read: {error}; fetch it again") from error
-    return _parse_qrels(data, f"{path}:{member}")
-
-
-# --- themes -----------------------------------------------------------------------------------
+    return load_themes(Path(__file__).parents[1] / "data" / "opening")
 
 
 def _read_themes(path: Path) -> dict[str, dict[str, Any]]:
@@ -249,52 +197,3 @@ def _checked_role(role: str, where: str = "") -> str:
         start = f"{where}: " if where else ""
         raise ValueError(f"{start}unknown role {role!r}; known: {', '.join(ROLES)}")
     return role
-
-
-# --- BEIR -------------------------------------------------------------------------------------
-
-
-def _beir_archive(name: str) -> Path:
-    if not re.fullmatch(r"[A-Za-z0-9][\w-]*", name):
-        raise ValueError(f"{name!r} is not the name of a data set, such as 'scifact'")
-    root = os.environ.get("CAUSALRAG_DATA", "")
-    if not root:
-        raise FileNotFoundError(
-            f"no BEIR archives: set CAUSALRAG_DATA to the folder that holds beir/{name}.zip"
-        )
-    path = Path(root) / "beir" / f"{name}.zip"
-    if not path.is_file():
-        there = sorted(p.stem for p in path.parent.glob("*.zip"))
-        raise FileNotFoundError(
-            f"{path} does not exist (archives there: {', '.join(there) or 'none'}); set "
-            f"CAUSALRAG_DATA to the folder that holds beir/{name}.zip"
-        )
-    return path
-
-
-def _checked_member(member: str, archive: Path) -> str:
-    parts = PurePosixPath(member.replace("\\", "/")).parts
-    if not parts or parts[0] == "/" or ":" in parts[0] or ".." in parts:
-        raise ValueError(f"{archive} is refused: its member {member!r} points out of its folder")
-    return member
-
-
-def _parse_qrels(data: bytes, source: str) -> pd.DataFrame:
-    import pandas as pd
-
-    rows: dict[tuple[str, str], int] = {}
-    for number, raw in enumerate(data.removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1):
-        fields = raw.decode("utf-8", "replace").strip("\r").split("\t")
-        if fields == [""] or (number == 1 and fields[0] == "query-id"):
-            continue
-        if len(fields) != 3 or not all(fields) or not re.fullmatch(r"-?\d+", fields[2]):
-            raise ValueError(
-                f"{source}, line {number}: expected query, document and grade: {raw!r}"
-            )
-        if rows.setdefault((fields[0], fields[1]), int(fields[2])) != int(fields[2]):
-            raise ValueError(f"{source}, line {number}: {fields[0]} {fields[1]} has two grades")
-    if not rows:
-        raise ValueError(f"{source} holds no judgment")
-    columns = ["query_id", "doc_id", "grade"]
-    frame = pd.DataFrame([(q, d, g) for (q, d), g in rows.items()], columns=columns)
-    return frame.astype({"grade": "int64"})
