@@ -40,7 +40,7 @@ if ! [ -x $(1)/bin/python ] || ! $(1)/bin/python -m pip --version >/dev/null 2>&
 fi
 endef
 
-.PHONY: help env book test test-book test-models verify lab lint site lock clean
+.PHONY: help env book test test-book test-models verify bench lab lint site lock clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -86,6 +86,9 @@ $(MODELS_READY): requirements/models.lock pyproject.toml
 verify: $(READY)  ## re-run the chapters that settle the claims and judge them: make verify CLAIM=P.obs1.opened
 	@$(PY) book/run_chapters.py $(CLAIM)
 	@$(PY) -m causalrag.cli verify --records $(RECORDS) $(CLAIM)
+
+bench: $(READY)  ## measure speeds on this machine (not a test)
+	@for file in benchmarks/*.py; do $(PY) $$file; done
 
 lab: $(READY)  ## open the chapters in JupyterLab (open a .md file as a notebook)
 	PATH="$(CURDIR)/.venv/bin:$$PATH" $(PY) -m jupyterlab notebooks

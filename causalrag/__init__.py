@@ -1,8 +1,8 @@
 """Causal re-ranking for retrieval-augmented generation, taught and tested.
 
-The package holds the causal graph of terminal retrieval (`graph`, `simulate`), the re-ranking rule
-(`keywords`, `encoders`, `rerank`), the first stage (`retrieve`) and the ledger of claims (`claims`).
-Every name below is loaded on first use, so that ``import causalrag`` stays fast and loads no model.
+The package holds the causal graph of terminal retrieval (`graph`, `simulate`), the re-ranking
+rule (`keywords`, `encoders`, `rerank`), the first stage (`retrieve`) and the ledger of claims
+(`claims`). Every name below is loaded on first use, so that ``import causalrag`` stays fast.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The built site works for a reader: offline, by file:// and by http, small screen, dark, keyboard.
 
-The tests run over every page of ``book/_build/html``, so a new chapter is covered once it is built.
+This is hard case 34. The tests run over every page of ``book/_build/html``, so a new chapter is
+covered once it is built.
 Without a built book or without Chromium they skip and say so; with ``CAUSALRAG_REQUIRE_BROWSER=1``
 a skip is a failure. ``$CAUSALRAG_SITE`` names another site to test.
 """

@@ -144,6 +144,7 @@ def test_an_unchanged_book_executes_nothing_and_loses_nothing(book):
     assert outputs[0][0]["text"] in ("answer 41\n", ["answer 41\n"])
 
 
+# Hard case 33: the library edited, the book rebuilt.
 def test_an_edited_library_leaves_no_stale_output(book):
     book.write({"causalrag/made_up.py": "ANSWER = 42\n"})
     code, log = book.make("book")

@@ -371,6 +371,7 @@ def test_what_is_no_path_is_refused(nodes, error, words):
 ASKING = (cg.d_separated, cg.paths)
 
 
+# Hard case 30: an unknown node, x = y, x in the conditioning set, a cyclic graph.
 @pytest.mark.parametrize("ask", ASKING)
 @pytest.mark.parametrize(
     ("x", "y", "given", "words"),

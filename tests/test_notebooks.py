@@ -374,6 +374,7 @@ def test_the_reader_predicts_before_something_is_revealed(name):
     assert all(any(line > question for line in reveals) for question in asked)
 
 
+# Hard case 31: prose that says one thing beside a cell that prints another.
 @every_chapter
 def test_no_number_is_typed_into_prose(name):
     assert typed_numbers(chapter(name)) == []
@@ -594,6 +595,7 @@ def two_runs(tmp_path_factory) -> list[dict[str, Any]]:
     return [json.loads(out.read_text("utf-8")) for out, _ in started]
 
 
+# Hard case 32: a chapter run twice, out of order, or on another day.
 @every_chapter
 def test_a_chapter_gives_the_same_numbers_in_another_order_on_another_day(two_runs, name):
     forwards, backwards = two_runs[0][name], two_runs[1][name]
@@ -621,6 +623,18 @@ def test_every_glued_name_in_prose_is_made_by_its_chapter(two_runs):
     }
     made = {(name, key) for name, result in two_runs[0].items() for key in result["glued"]}
     assert asked - made == set()
+
+
+def test_every_claim_about_the_graph_and_every_arithmetic_one_is_judged(two_runs):
+    from causalrag.claims import load_claims
+
+    owed = {
+        claim.id
+        for claim in load_claims().values()
+        if claim.part == "graph" or claim.kind == "arithmetic"
+    }
+    recorded = {record["id"] for result in two_runs[0].values() for record in result["records"]}
+    assert owed - recorded == set()
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ EXTRAS = PYPROJECT["project"]["optional-dependencies"]
 PYTHONS = ("3.11", "3.12", "3.13")
 HERE = {"sys_platform": "linux", "platform_machine": "x86_64"}  # where every extra has wheels
 DOCUMENTED = [
+    "bench",
     "book",
     "clean",
     "env",
