@@ -15,6 +15,8 @@ from causalrag.claims import (
     COLUMNS,
     KINDS,
     MIME,
+    PRINTED,
+    SCHEMA,
     SETTINGS,
     SOURCES,
     VERDICTS,
@@ -222,7 +224,7 @@ def test_an_analogue_is_never_replicated_nor_refuted(kind):
         *({"holds": holds} for holds in (True, False)),
         *({"sign": s, **INTERVAL} for s in (1, -1)),
         *({"margin": margin, **INTERVAL} for margin in (0.01, 0.2, 1)),
-        *({"printed": printed} for printed in ("consistent", "inconsistent")),
+        *({"printed": {"one": agrees}} for agrees in (True, False)),
         {"missing": "why"},
     ]
     seen = set()
@@ -235,13 +237,66 @@ def test_an_analogue_is_never_replicated_nor_refuted(kind):
     assert not {v for v in seen if "replicated" in v or v == "refuted"}
 
 
-@pytest.mark.parametrize("printed", ["consistent", "inconsistent", "depends on reading"])
+@pytest.mark.parametrize(
+    ("agrees", "verdict"),
+    [
+        ([True], "consistent"),
+        ([True, np.bool_(True)], "consistent"),
+        ([False], "inconsistent"),
+        ([np.bool_(False), False], "inconsistent"),
+        ([True, False], "depends on reading"),
+        ([False, True, True], "depends on reading"),
+    ],
+)
 @pytest.mark.parametrize("kind", ["direction", "number"])
-def test_reading_printed_cells_again_gives_its_own_verdict_without_new_data(kind, printed):
-    assert judge(kind, printed=printed, measured="8 of 8", n=8) == printed
-    for more in ({"setting": "analogue"}, {"low": 0.1, "high": 0.2}):
+def test_reading_printed_cells_again_gives_its_verdict_by_rule_without_new_data(
+    kind, agrees, verdict
+):
+    printed = {f"reading {i}": value for i, value in enumerate(agrees)}
+    assert judge(kind, printed=printed, measured="8 of 8", n=8) == verdict
+    for more in ({"setting": "analogue"}, {"low": 0.1, "high": 0.2}, {"sign": 1}):
         with pytest.raises(ValueError, match="printed="):
             judge(kind, printed=printed, **more)
+
+
+@pytest.mark.parametrize(
+    ("printed", "error", "says"),
+    [
+        *((verdict, TypeError, f"got '{verdict}'") for verdict in PRINTED),
+        (True, TypeError, "got True"),
+        ([True], TypeError, "got [True]"),
+        ({}, ValueError, "printed is empty"),
+        ({"all": "consistent"}, TypeError, "printed['all'] must be True or False"),
+        ({"all": 1}, TypeError, "got 1"),
+        ({"all": None}, TypeError, "got None"),
+        ({3: True}, TypeError, "got 3"),
+        ({None: True}, TypeError, "got None"),
+        ({" ": True}, ValueError, "blank"),
+        ({"all": True, "all ": False}, ValueError, "'all' twice"),
+        ({"x" * 30_000: True}, ValueError, "printed is longer"),
+    ],
+)
+def test_a_verdict_in_place_of_readings_is_refused(printed, error, says):
+    with pytest.raises(error, match=re.escape(says)):
+        judge("direction", printed=printed)
+
+
+def test_the_readings_of_print_are_kept_and_shown():
+    given = {"against <all>": np.bool_(False), "against the baseline": True}
+    record = RECORDER.record("P.t2.semantic_wins", printed=given)
+    given["later"] = True
+    assert record.printed == {"against <all>": False, "against the baseline": True}
+    assert type(record.printed["against <all>"]) is bool
+    assert "against &lt;all&gt;: does not agree; against the baseline: agrees" in record.to_html()
+    assert record.readings in str(record)
+    assert RECORDER.record("P.graph.dag", holds=True).readings == ""
+
+
+def test_a_stored_reading_that_was_changed_is_refused():
+    data = RECORDER.record("P.t3.order", printed={"every cell": True}).to_json()
+    for printed in ({"every cell": False}, "consistent", {}):
+        with pytest.raises(ValueError, match=r"x\.json.*make book"):
+            Record.from_json(data | {"printed": printed}, "x.json")
 
 
 def test_what_was_not_run_says_why_and_has_no_other_verdict():
@@ -281,7 +336,7 @@ def test_no_observation_is_not_a_result():
         ("guess", {"holds": True}, "unknown kind 'guess'"),
         ("structural", {"holds": True, "setting": "mine"}, "unknown setting 'mine'"),
         ("structural", {"holds": True, "sign": 1}, "sign= does not belong to a structural"),
-        ("structural", {"holds": True, "printed": "consistent"}, "printed="),
+        ("structural", {"holds": True, "printed": {"one": True}}, "printed="),
         ("arithmetic", {"holds": True, "setting": "analogue"}, "setting 'same'"),
         ("direction", {"holds": True}, "holds= does not belong to a direction"),
         ("direction", {"margin": 0.1}, "margin="),
@@ -294,7 +349,6 @@ def test_no_observation_is_not_a_result():
         ("direction", {"sign": 1, **INTERVAL, "measured": 0.31}, "outside its interval"),
         ("direction", {"sign": 1, **INTERVAL, "low": float("nan")}, "low is nan"),
         ("direction", {"sign": 1, **INTERVAL, "high": float("inf")}, "high is inf"),
-        ("direction", {"printed": "fine"}, "unknown printed 'fine'"),
         ("null", INTERVAL, "margin="),
         ("null", {"margin": 0, **INTERVAL}, "above 0"),
         ("null", {"margin": 0.1, "sign": 1, **INTERVAL}, "sign="),
@@ -410,7 +464,7 @@ def test_data_from_another_encoder_cannot_pass_as_the_papers_setting():
     assert direction(encoder="use", setting="other encoder").verdict == "replicated"
     assert direction(encoder="bge-m3").verdict == "replicated"
     assert direction(encoder="use", setting="analogue").verdict == "supports"
-    reading = RECORDER.record("P.t3.order", printed="consistent", encoder="as printed")
+    reading = RECORDER.record("P.t3.order", printed={"every cell": True}, encoder="as printed")
     assert reading.verdict == "consistent"
 
 
@@ -449,10 +503,12 @@ def test_a_record_survives_its_json_form():
         direction(encoder="use", setting="other encoder", note="“Holm”, 3"),
         RECORDER.record("P.t2.cells", missing="why"),
         RECORDER.record("P.graph.dag", holds=False),
-        RECORDER.record("P.t2.semantic_wins", printed="depends on reading", measured="8 of 8"),
+        RECORDER.record(
+            "P.t2.semantic_wins", printed={"one": True, "all": False}, measured="8 of 8"
+        ),
     ):
         data = json.loads(json.dumps(record.to_json()))
-        assert data["schema"] == 1
+        assert data["schema"] == SCHEMA
         assert data["verdict"] == record.verdict
         assert Record.from_json(data) == record
 
@@ -460,7 +516,7 @@ def test_a_record_survives_its_json_form():
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"schema": 2}, "found 2"),
+        ({"schema": 1}, "found 1"),
         ({"verdict": "replicated", "low": -0.04, "high": 0.01}, "'not replicated'"),
         ({"verdict": "holds"}, "'holds'"),
         ({"extra": 1}, "extra"),
@@ -680,7 +736,7 @@ def test_nothing_is_written_when_a_record_is_refused(tmp_path):
         lambda text: text[: len(text) // 2],
         lambda text: "",
         lambda text: "[]",
-        lambda text: text.replace('"schema": 1', '"schema": 99'),
+        lambda text: text.replace(f'"schema": {SCHEMA}', '"schema": 99'),
         lambda text: text.replace('"verdict": "holds"', '"verdict": "fails"'),
         lambda text: text.replace("P.graph.dag", "P.graph.colliders"),
     ],

@@ -246,7 +246,7 @@ class Recorder:
         holds: bool | None = None,
         sign: int | None = None,
         margin: float | None = None,
-        printed: str | None = None,
+        printed: Mapping[str, bool] | None = None,
         missing: str | None = None,
         note: str = "",
     ) -> Record:

@@ -20,7 +20,7 @@ from causalrag.evaluate import half_up
 MIME = "application/vnd.causalrag.claim+json"
 """Type under which a cell's output carries its records."""
 
-SCHEMA = 1
+SCHEMA = 2
 """Version of a record's JSON form."""
 
 REBUILD = "remove it and build the book again (make book)"
@@ -133,6 +133,14 @@ class Record(Evidence):
             return self.missing
         return f"a number is judged in the source's own setting only; this one is: {self.setting}"
 
+    @property
+    def readings(self) -> str:
+        """Each reading of the printed cells and whether they agree with the claim under it."""
+        return "; ".join(
+            f"{reading}: {'agrees' if agrees else 'does not agree'}"
+            for reading, agrees in (self.printed or {}).items()
+        )
+
     def to_json(self) -> dict[str, Any]:
         """Return the record as JSON holds it, with its schema and its verdict."""
         return {"schema": SCHEMA, "verdict": self.verdict, **asdict(self)}
@@ -177,6 +185,8 @@ class Record(Evidence):
         parts = [f"{self.id}: {self.verdict}"]
         if self.reason:
             parts.append(self.reason)
+        if self.readings:
+            parts.append(self.readings)
         if self.paper is not None:
             parts.append(f"paper {show(self.paper)}")
         if self.measured is not None:
@@ -199,7 +209,7 @@ class Record(Evidence):
         where = f"{self.where}, {self.kind}" if self.where else self.kind
         remarks = "".join(
             f'<p class="claim-remark">{escape(text)}</p>'
-            for text in (self.reason, self.note)
+            for text in (self.reason, self.readings, self.note)
             if text
         )
         return (

@@ -26,7 +26,8 @@ SETTINGS = ("same", "other encoder", "analogue")
 """Where the evidence comes from: the source's own setting, another encoder, texts of our own."""
 
 PRINTED = ("consistent", "inconsistent", "depends on reading")
-"""Verdicts on a source's own printed cells, read again without new data."""
+"""Verdicts on a source's own printed cells, read again without new data, in the order of the rule:
+print and claim agree under every reading, under none, under some only."""
 
 VERDICTS = (
     "holds",
@@ -91,8 +92,10 @@ class Evidence:
     margin
         For "null": how large an effect still counts as none.
     printed
-        For "direction" and "number": the outcome of reading the source's own printed cells again,
-        one of `PRINTED`. No interval, and never "replicated".
+        For "direction" and "number": the source's own printed cells read again. Maps each reading
+        of the claim, in words, to whether print and claim agree under it, a bool computed from the
+        cells. All true gives "consistent", all false "inconsistent", both "depends on reading". No
+        interval, and never "replicated".
     missing
         Why it was not run, and the command that would run it. Excludes a measurement, except for a
         number measured outside its own setting.
@@ -100,10 +103,11 @@ class Evidence:
     Raises
     ------
     TypeError
-        If a field has the wrong type (``holds=1``, a data frame).
+        If a field has the wrong type (``holds=1``, a data frame, a verdict in words as `printed`).
     ValueError
         If evidence is missing, does not belong to the kind, is NaN or infinite, contradicts itself
-        (low > high, an estimate outside its interval), or there is no observation (n < 1).
+        (low > high, an estimate outside its interval), there is no observation (n < 1), or
+        `printed` has no reading.
     """
 
     kind: str
@@ -116,14 +120,12 @@ class Evidence:
     holds: bool | None = None
     sign: int | None = None
     margin: float | None = None
-    printed: str | None = None
+    printed: Mapping[str, bool] | None = None
     missing: str | None = None
 
     def __post_init__(self) -> None:
         _one_of("kind", self.kind, KINDS)
         _one_of("setting", self.setting, SETTINGS)
-        if self.printed is not None:
-            _one_of("printed", self.printed, PRINTED)
         cast = {
             "measured": json_safe(self.measured, "measured"),
             "paper": json_safe(self.paper, "paper"),
@@ -133,6 +135,7 @@ class Evidence:
             "n": _count(self.n),
             "holds": _flag(self.holds),
             "sign": _sign(self.sign),
+            "printed": _readings(self.printed),
             "missing": _text("missing", self.missing),
         }
         for name, value in cast.items():
@@ -149,7 +152,8 @@ class Evidence:
         if self.missing is not None:
             return "not run"
         if self.printed is not None:
-            return self.printed
+            agree = set(self.printed.values())
+            return PRINTED[2] if len(agree) > 1 else PRINTED[0 if True in agree else 1]
         if self.kind in _YES_NO:
             return _YES_NO[self.kind][0 if self.holds else 1]
         if self.kind == "number":
@@ -265,6 +269,30 @@ def _sign(sign: Any) -> int | None:
     if isinstance(sign, bool) or sign not in (-1, 1):
         raise ValueError(f"sign must be +1 or -1, got {sign!r}")
     return int(sign)
+
+
+def _readings(printed: Any) -> dict[str, bool] | None:
+    if printed is None:
+        return None
+    if not isinstance(printed, Mapping):
+        raise TypeError(
+            f"printed must map each reading in words to True or False, got {printed!r}; the "
+            "verdict follows from the readings"
+        )
+    readings: dict[str, bool] = {}
+    for reading, agrees in printed.items():
+        words = _text("a reading in printed", reading)
+        if words is None:
+            raise TypeError("a reading in printed must be text, got None")
+        if not isinstance(agrees, bool | np.bool_):
+            raise TypeError(f"printed[{reading!r}] must be True or False, got {agrees!r}")
+        if words in readings:
+            raise ValueError(f"printed has the reading {words!r} twice")
+        readings[words] = bool(agrees)
+    if not readings:
+        raise ValueError("printed is empty; give at least one reading, or leave it out")
+    json_safe(readings, "printed")  # refuses what is too long for a record
+    return readings
 
 
 def _text(name: str, value: Any) -> str | None:
