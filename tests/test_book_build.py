@@ -249,6 +249,19 @@ def test_the_key_changes_when_data_arrive(tree, tmp_path_factory, monkeypatch):
     monkeypatch.setenv("CAUSALRAG_DATA", str(data))
     assert key(tree) == before
     (data / "scifact.zip").write_text("data")
+    with_data = key(tree)
+    assert with_data != before
+    (data / "scifact.zip").write_text("atad")  # the same name and size
+    assert key(tree) not in (before, with_data)
+
+
+def test_the_key_changes_when_ir_datasets_has_fetched_an_archive(tree, tmp_path, monkeypatch):
+    monkeypatch.setenv("IR_DATASETS_HOME", str(tmp_path / "home"))
+    before = key(tree)
+    (tmp_path / "home/beir/scifact").mkdir(parents=True)
+    (tmp_path / "home/beir/scifact/source.zip.tmp").write_text("half")
+    assert key(tree) == before
+    (tmp_path / "home/beir/scifact/source.zip").write_text("whole")
     assert key(tree) != before
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import jupytext
 
+_HASHED_BYTES = 64 * 2**20  # a larger file of data is known by its size and time of change
 _ID = r"[A-Z]\.\w+(?:\.\w+)*"
 _SECTION = re.compile(r"^## Claims settled here\s*$(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
 _NAMED = re.compile(rf"`({_ID})`")
@@ -40,7 +41,7 @@ def inputs_key(root: Path, package: Path) -> str:
     """Return a key that changes with all that a chapter's outputs depend on, bar its own cells.
 
     That is the library's source and data (`package`), the lock, the Python version, stored results,
-    and the names and sizes of the files under ``$CAUSALRAG_DATA``. The execution cache itself
+    and the data: under ``$CAUSALRAG_DATA``, or as ir_datasets keeps them. The cache itself
     compares the cells.
     """
     digest = hashlib.sha256()
@@ -53,10 +54,22 @@ def inputs_key(root: Path, package: Path) -> str:
         base = package if path.is_relative_to(package) else root
         digest.update(f"\0{path.relative_to(base).as_posix()}\0".encode())
         digest.update(hashlib.sha256(path.read_bytes()).digest())
-    if data := os.environ.get("CAUSALRAG_DATA"):
-        for path in _files(Path(data)):
-            digest.update(f"\0{path.name}\0{path.stat().st_size}".encode())
+    for path in _data_files():
+        digest.update(f"\0{path.name}\0{path.stat().st_size}\0".encode())
+        if path.stat().st_size <= _HASHED_BYTES:
+            digest.update(hashlib.sha256(path.read_bytes()).digest())
+        else:
+            digest.update(str(path.stat().st_mtime_ns).encode())
     return digest.hexdigest()[:20]
+
+
+def _data_files() -> Iterator[Path]:
+    """Yield the data that chapters read: ``$CAUSALRAG_DATA``, else what ir_datasets fetched."""
+    if data := os.environ.get("CAUSALRAG_DATA"):
+        yield from _files(Path(data))
+    else:
+        home = Path(os.environ.get("IR_DATASETS_HOME") or Path.home() / ".ir_datasets")
+        yield from (path for path in _files(home / "beir") if path.suffix != ".tmp")
 
 
 def _files(folder: Path) -> Iterator[Path]:

@@ -135,7 +135,11 @@ def _row(claim: Claim, record: Record | None, page_of: PageOf) -> str:
     source = SOURCES.get(claim.source, claim.source)
     cells = [
         f"<code>{escape(claim.id)}</code> {escape(claim.claim)}"
-        + _small(f"{source}, {claim.where}; {claim.kind}"),
+        + _small(
+            f"{source}; {claim.kind}"
+            if claim.where == source
+            else f"{source}, {claim.where}; {claim.kind}"
+        ),
         "" if record is None else escape(record.setting) + _small(record.encoder),
         escape(show(claim.expected if record is None else record.paper)),
         "" if record is None else escape(measured_text(record)) + _small(record.note),
