@@ -12,6 +12,7 @@ READY := .venv/.ready
 MODELS_READY := .venv-models/.ready
 SITE := book/_build/html
 RECORDS := book/_build/records
+LOG := book/_build/build.log
 PIP := -m pip install --quiet --disable-pip-version-check
 export PIP_ROOT_USER_ACTION := ignore
 
@@ -55,14 +56,15 @@ $(READY): requirements/book.lock pyproject.toml
 
 book: $(READY)  ## execute every chapter, build the site, sum up the ledger
 	@rm -rf $(SITE) book/_build/jupyter_execute  # pages and reports of an earlier build; not the cache
-	@status=0; \
-	PATH="$(CURDIR)/.venv/bin:$$PATH" $(PY) -c 'from jupyter_book.cli.main import main; main()' \
+	@mkdir -p book/_build; rm -f $(LOG).ok; \
+	{ PATH="$(CURDIR)/.venv/bin:$$PATH" NO_COLOR=1 $(PY) -c 'from jupyter_book.cli.main import main; main()' \
 	  build . --config book/_config.yml --toc book/_toc.yml --path-output book \
-	  --all -n -W --keep-going || status=$$?; \
-	if [ $$status -ne 0 ]; then \
-	  echo "The book was not built. The warnings above name the cause." >&2; \
+	  --all -n -W --keep-going 2>&1 && touch $(LOG).ok; } | tee $(LOG); \
+	if ! [ -e $(LOG).ok ]; then \
+	  echo "The book was not built (what lies in $(SITE) is unfinished). The cause:" >&2; \
+	  grep -E 'WARNING|ERROR|Error' $(LOG) >&2; \
 	  find $(SITE)/reports -name '*.err.log' 2>/dev/null | sed 's/^/Report of a failed cell: /' >&2; \
-	  exit $$status; \
+	  exit 1; \
 	fi
 	@$(PY) -m causalrag.cli verify --records $(RECORDS)
 	@echo "Open $(CURDIR)/$(SITE)/index.html"

@@ -279,6 +279,8 @@ def _verify(arguments: argparse.Namespace) -> int:
     if arguments.records is not None and not arguments.records.is_dir():
         raise FileNotFoundError(f"no such folder of records: {arguments.records}")
     frame = claims.ledger(arguments.records)
+    if (frame["verdict"] == "not run").all():
+        _say("no records here: build the book (make book), or name their folder with --records")
     known = list(dict.fromkeys(frame["id"]))
     for identifier in arguments.ids:
         if identifier not in known:
