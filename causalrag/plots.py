@@ -252,7 +252,7 @@ def interval_plot(
     for position, (_, one) in enumerate(pairs):
         excludes = one.low > null or one.high < null
         colour = OKABE_ITO["blue"] if excludes else _GREY
-        label = "excludes no effect" if excludes else "covers no effect"
+        label = f"excludes {null:g}" if excludes else f"covers {null:g}"
         ax.plot([one.low, one.high], [position, position], color=colour, solid_capstyle="butt")
         ax.plot(
             [one.value],

@@ -258,7 +258,7 @@ def test_intervals_that_exclude_no_effect_are_told_apart():
     ax = plots.interval_plot(ROWS)
     shown = [to_hex(line.get_color()) for line in ax.lines if len(line.get_xdata()) == 1]
     assert shown == [BLUE, GREY, BLUE]
-    assert legend(ax) == ["excludes no effect", "covers no effect"]
+    assert legend(ax) == ["excludes 0", "covers 0"]
 
 
 def test_the_line_of_no_effect_can_stand_elsewhere():

@@ -9,6 +9,7 @@ import re
 import shlex
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -85,3 +86,18 @@ def test_every_file_linked_exists():
 
 def test_readme_stays_short():
     assert len(README.splitlines()) < 120
+
+
+def test_the_picture_is_what_its_comment_draws(tmp_path):
+    """README and the landing page show a stored picture: it must be the one the library draws."""
+    import matplotlib.image as mpl_image
+    import numpy as np
+
+    code = re.search(r"<!-- The picture is made by:\n(.*?)-->", README, re.DOTALL)[1]
+    drawn = tmp_path / "graph.png"
+    code = textwrap.dedent(code).replace("book/_static/graph.png", drawn.as_posix())
+    run = f"import matplotlib; matplotlib.use('Agg'); import causalrag as cr\n{code}"
+    subprocess.run([sys.executable, "-c", run], check=True, timeout=120)
+    old, new = (mpl_image.imread(path) for path in (ROOT / "book/_static/graph.png", drawn))
+    assert old.shape == new.shape
+    assert np.abs(old - new).mean() < 0.01  # fonts are drawn a little differently elsewhere
