@@ -279,14 +279,14 @@ def _verify(arguments: argparse.Namespace) -> int:
     if arguments.records is not None and not arguments.records.is_dir():
         raise FileNotFoundError(f"no such folder of records: {arguments.records}")
     frame = claims.ledger(arguments.records)
-    if (frame["verdict"] == "not run").all():
-        _say("no records here: build the book (make book), or name their folder with --records")
     known = list(dict.fromkeys(frame["id"]))
     for identifier in arguments.ids:
         if identifier not in known:
             close = difflib.get_close_matches(identifier, known, n=3, cutoff=0.4)
             hint = f"close matches: {', '.join(close)}" if close else "none is close to it"
             raise ValueError(f"unknown claim {identifier!r}; {hint}")
+    if (frame["verdict"] == "not run").all():
+        _say("no records here: build the book (make book), or name their folder with --records")
     if arguments.ids:
         frame = frame[frame["id"].isin(arguments.ids)]
     failing = claims.failed(frame)

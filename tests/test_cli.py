@@ -333,3 +333,12 @@ def test_verify_refuses_a_corrupt_record(capsys, tmp_path):
     code, _, err = call(capsys, "verify", "--records", tmp_path)
     assert code == 2
     assert err.count("\n") == 1
+
+
+def test_verify_without_records_says_where_they_come_from(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("CAUSALRAG_RECORDS", raising=False)
+    code, out, err = call(capsys, "verify")
+    assert code == 0
+    assert out.startswith("not run")
+    assert "no records here: build the book" in err
