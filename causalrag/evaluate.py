@@ -75,15 +75,20 @@ def half_up(x: float | Decimal, digits: int = 2) -> str:
     return f"{abs(rounded) if rounded.is_zero() else rounded:f}"
 
 
-def correlation(x: ArrayLike, y: ArrayLike, level: float = 0.95) -> Estimate:
-    """Estimate Pearson's correlation with Fisher's z interval.
+def correlation(
+    x: ArrayLike, y: ArrayLike, level: float = 0.95, given: ArrayLike | None = None
+) -> Estimate:
+    """Estimate Pearson's correlation, or a partial one, with Fisher's z interval.
 
     Parameters
     ----------
     x, y
-        Shape (n,), n at least 4.
+        Shape (n,), n at least 4, and one more for each column of `given`.
     level
         Confidence level in (0, 1).
+    given
+        Shape (n,) or (n, k): columns whose least-squares fit is taken out of x and y first. The
+        interval then counts k pairs fewer.
 
     Returns
     -------
@@ -94,8 +99,8 @@ def correlation(x: ArrayLike, y: ArrayLike, level: float = 0.95) -> Estimate:
     Raises
     ------
     ValueError
-        For fewer than 4 pairs, different lengths, NaN or infinite values, or an input that does
-        not vary.
+        For too few pairs, different lengths, NaN or infinite values, or an input that does not
+        vary, before or after the fit.
     """
     from scipy.stats import norm
 
@@ -103,13 +108,17 @@ def correlation(x: ArrayLike, y: ArrayLike, level: float = 0.95) -> Estimate:
     left, right = _check_column("x", x), _check_column("y", y)
     if left.size != right.size:
         raise ValueError(f"x and y differ in length: {left.size} and {right.size}")
-    n = int(left.size)
-    if n < 4:
-        raise ValueError(f"an interval needs at least 4 pairs, got {n}")
+    n, taken_out = int(left.size), 0
+    if given is not None:
+        others = _check_given(given, n)
+        taken_out = others.shape[1]
+        left, right = _without("x", left, others), _without("y", right, others)
+    if n < 4 + taken_out:
+        raise ValueError(f"an interval needs at least {4 + taken_out} pairs, got {n}")
     r = float(np.clip(_unit("x", left) @ _unit("y", right), -1.0, 1.0))
     if abs(r) == 1.0:
         return Estimate(r, r, r, n, level, 0.0)
-    z, error = np.arctanh(r), 1 / np.sqrt(n - 3)
+    z, error = np.arctanh(r), 1 / np.sqrt(n - 3 - taken_out)
     reach = norm.isf((1 - level) / 2) * error
     p = 2 * norm.sf(abs(z) / error)
     return Estimate(
@@ -261,6 +270,27 @@ def _check_column(name: str, values: ArrayLike | Sequence[float]) -> NDArray[np.
         at = int(bad.argmax())
         raise ValueError(f"{name} is {column[at]} at row {at}; drop such rows")
     return column
+
+
+def _check_given(given: ArrayLike, n: int) -> NDArray[np.float64]:
+    others = np.asarray(given, dtype=np.float64)
+    others = others[:, np.newaxis] if others.ndim == 1 else others
+    if others.ndim != 2 or len(others) != n:
+        raise ValueError(f"given must have shape ({n},) or ({n}, k), got {others.shape}")
+    for column in others.T:
+        _check_column("given", column)
+    return others
+
+
+def _without(
+    name: str, column: NDArray[np.float64], others: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Take the least-squares fit on the other columns, and a constant, out of a column."""
+    design = np.column_stack([np.ones(len(column)), others])
+    rest = column - design @ np.linalg.lstsq(design, column, rcond=None)[0]
+    if np.linalg.norm(rest) <= 1e-12 * np.linalg.norm(column):
+        raise ValueError(f"{name} does not vary once the fit on given is taken out")
+    return np.asarray(rest)
 
 
 def _unit(name: str, column: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -306,3 +306,41 @@ def test_importing_the_module_does_not_load_scipy():
     code = "import sys, causalrag.evaluate; print('scipy' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+# -- partial correlation --------------------------------------------------------------------------
+
+
+def chain(n: int = 500) -> np.ndarray:
+    rng = np.random.default_rng(3)
+    a = rng.normal(size=n)
+    return np.column_stack([a, a + rng.normal(size=n), 2 * a + rng.normal(size=n)])
+
+
+def test_a_partial_correlation_is_that_of_the_inverse_covariance():
+    a, x, y = chain().T
+    estimate = ev.correlation(x, y, given=a)
+    inverse = np.linalg.inv(np.cov(chain().T))
+    assert estimate.value == pytest.approx(-inverse[1, 2] / np.sqrt(inverse[1, 1] * inverse[2, 2]))
+    assert estimate.low < 0 < estimate.high < ev.correlation(x, y).low
+
+
+def test_each_column_taken_out_costs_the_interval_one_pair():
+    columns = np.random.default_rng(4).normal(size=(30, 4))
+    estimate = ev.correlation(columns[:, 0], columns[:, 1], given=columns[:, 2:])
+    width = np.arctanh(estimate.high) - np.arctanh(estimate.low)
+    assert width == pytest.approx(2 * 1.959963984540054 / np.sqrt(30 - 3 - 2))
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (np.ones((3, 1)), "given must have shape"),
+        (np.full(500, np.nan), "given is nan at row 0"),
+        (chain()[:, 1], "x does not vary once the fit on given is taken out"),
+    ],
+)
+def test_what_cannot_be_taken_out_is_refused(given, words):
+    _, x, y = chain().T
+    with pytest.raises(ValueError, match=words):
+        ev.correlation(x, y, given=given)
