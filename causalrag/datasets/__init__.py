@@ -4,6 +4,25 @@ Themes are in `themes`, BEIR in `beir`; this module gathers them.
 """
 
 from causalrag.datasets.beir import beir_qrels
-from causalrag.datasets.themes import ROLES, Corpus, Document, Theme, load_themes, opening
+from causalrag.datasets.themes import (
+    ROLES,
+    Corpus,
+    Document,
+    Theme,
+    diagnostic,
+    load_themes,
+    opening,
+    second,
+)
 
-__all__ = ["ROLES", "Corpus", "Document", "Theme", "beir_qrels", "load_themes", "opening"]
+__all__ = [
+    "ROLES",
+    "Corpus",
+    "Document",
+    "Theme",
+    "beir_qrels",
+    "diagnostic",
+    "load_themes",
+    "opening",
+    "second",
+]

@@ -111,7 +111,29 @@ def opening() -> Corpus:
     It illustrates the failure of similarity under keyword stuffing and was written for that: no
     rate and no ranking of methods follows from it.
     """
-    return load_themes(Path(__file__).parents[1] / "data" / "opening")
+    return _packaged("opening")
+
+
+def diagnostic() -> Corpus:
+    """Give the packaged diagnostic corpus: the eight themes of the paper's section 4.4, T1-T8.
+
+    An analogue of the paper's unpublished corpus, five themes in Chinese and three in English. Its
+    texts were fixed before any of them was scored; its authors knew the failure it is about.
+    """
+    return _packaged("diagnostic")
+
+
+def second() -> Corpus:
+    """Give the packaged second corpus: twelve themes on other subjects, S1-S12.
+
+    Two of its targets are rich in the query's words, and two of its stuffed documents are sober
+    texts of a neighbouring domain (`Document.extra` has a ``note`` there). Fixed as `diagnostic`.
+    """
+    return _packaged("second")
+
+
+def _packaged(name: str) -> Corpus:
+    return load_themes(Path(__file__).parents[1] / "data" / name)
 
 
 def _read_themes(path: Path) -> dict[str, dict[str, Any]]:
