@@ -1,9 +1,9 @@
 """From a text to its content tokens: Chinese, English and both together.
 
-`tokenize` serves query and document alike, so that a term has one spelling on both sides. Chinese
-is cut by jieba's dictionary, other scripts by a pattern under which identifiers stay whole. Not
-done here: traditional characters are not turned into simplified ones, words are not stemmed, and
-English negation is a stop word.
+`tokenize` serves query and document alike, so that a term has one spelling on both sides. OpenCC
+turns traditional characters into simplified ones, jieba's dictionary cuts Chinese, and a pattern
+cuts other scripts so that identifiers stay whole. Not done here: regional words are not translated
+(軟體 becomes 软体, not 软件), words are not stemmed, and English negation is a stop word.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import re
 import threading
 import unicodedata
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,9 @@ _INVISIBLE = re.compile(
     r"[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
     r"\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8\U000e0000-\U000e0fff]"
 )
+# OpenCC is not shown these two: they are the simplified forms of 壞 and 瀋, and it would read some
+# of them as the old forms of 坯 and 沉, 打坏 as 打坯 and 沈重 (a name) as 沉重.
+_CONVERTED = re.compile(f"[{_HAN}]+".replace("\\u4e00-", r"\u4e00-\u574e\u5750-\u6c87\u6c89-"))
 _VARIANTS = str.maketrans(dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212", "-"))
 _VARIANTS |= str.maketrans(dict.fromkeys("\u2018\u2019\u02bc", "'"))
 
@@ -68,7 +71,9 @@ _DEGREES = frozenset(
 
 
 def normalise(text: str) -> str:
-    """Give the spelling under which texts are compared: NFKC, case folded, no invisible characters.
+    """Give the spelling under which texts are compared.
+
+    NFKC, case folded, without invisible characters, traditional characters made simplified.
 
     Parameters
     ----------
@@ -85,11 +90,21 @@ def normalise(text: str) -> str:
     ------
     TypeError
         If `text` is not a string.
+
+    Notes
+    -----
+    OpenCC decides by the words around a character: 乾燥, 幹部 and 若干 become 干燥, 干部
+    and 若干, and 乾隆 stays. Where several traditional characters share one simplified form (後 and
+    后, 髮 and 發), their words become one, as in any simplified text. Simplified text stays as it
+    is, apart from rare words that hold an older character (拚命 becomes 拼命) and names that OpenCC
+    does not know (承乾宫 becomes 承干宫). Japanese kanji and Korean hanja are read as Chinese: 情報
+    becomes 情报, 検索 stays.
     """
     if not isinstance(text, str):
         raise TypeError(f"text must be a string, got {text!r:.60}")
     visible = _INVISIBLE.sub("", unicodedata.normalize("NFKC", text))
-    return unicodedata.normalize("NFKC", visible.casefold())
+    plain = unicodedata.normalize("NFKC", visible.casefold())
+    return plain if plain.isascii() else _simplified(plain)
 
 
 def tokenize(text: str) -> list[str]:
@@ -114,7 +129,9 @@ def tokenize(text: str) -> list[str]:
     -----
     The rules, the same for query and document:
 
-    - The text is passed through `normalise`; AI, ai and ＡＩ are one token.
+    - The text is passed through `normalise`; AI, ai and ＡＩ are one token, and so are 數據 and
+      数据. The particle 著 of traditional text (看著) is read as 着 unless jieba's dictionary knows
+      the word with 著 better (著名, 显著).
     - Chinese words of one character are kept unless they are stop words: 我爱上海的水 gives 爱,
       上海, 水. Single letters of an alphabet are dropped (c++ and c# are kept).
     - A Chinese negator (不, 没有, 未, 无, 非, 别 ...) is joined to the content word after it, also
@@ -199,6 +216,30 @@ def _han_tokens(run: str) -> Iterator[str]:
         yield negator
 
 
+def _simplified(text: str) -> str:
+    """Convert until nothing changes: 徵調 becomes 徵调, and only then 征调."""
+    convert = _converter()
+    for _ in range(9):  # two rounds do for all that is known; an end for what is not
+        # All runs in one call: most texts are simplified already, and a call per run is slow.
+        runs = "\n".join(_CONVERTED.findall(text))
+        plain = convert(runs)
+        if plain == runs:
+            break
+        pieces = iter(plain.split("\n"))
+        text = _CONVERTED.sub(lambda _: next(pieces), text)  # noqa: B023
+    return text
+
+
+@lru_cache(maxsize=1)
+def _converter() -> Callable[[str], str]:
+    from opencc import OpenCC
+
+    # hk2s is t2s and seven Hong Kong variants more, among them 衞 for 衛. tw2s is no choice: it
+    # would write 显着 for the simplified 显著.
+    convert: Callable[[str], str] = OpenCC("hk2s").convert
+    return convert
+
+
 _SEGMENTER: Any = None
 _LOADING = threading.Lock()
 
@@ -209,8 +250,16 @@ def _segment(run: str) -> Iterable[str]:
         with _LOADING:
             if _SEGMENTER is None:
                 _SEGMENTER = _load_segmenter()
+    if "著" in run:
+        run = "".join(map(_with_particle, _SEGMENTER.cut(run, HMM=False)))
     words: Iterable[str] = _SEGMENTER.cut(run)
     return words
+
+
+def _with_particle(word: str) -> str:
+    """Write 着 for 著 where that is the commoner spelling of a word of jieba's dictionary."""
+    frequency, plain = _SEGMENTER.FREQ, word.replace("著", "着")
+    return plain if frequency.get(plain, 0) > frequency.get(word, 0) else word
 
 
 def _load_segmenter() -> Any:
