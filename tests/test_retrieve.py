@@ -2,6 +2,7 @@
 
 import hashlib
 import math
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -9,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import causalrag as cr
-from causalrag import retrieve
 from causalrag.retrieve import DenseRetriever, Hits, dense
 
 BLOCKS = [1, 2, 7, 64, 10_000]
@@ -129,7 +129,8 @@ def test_many_queries_are_screened_in_parts(monkeypatch):
     random = np.random.default_rng(2)
     documents, queries = random.normal(size=(50, 6)), random.normal(size=(9, 6))
     whole = dense(queries, documents, 3)
-    monkeypatch.setattr(retrieve, "SCREENED_AT_ONCE", 100)
+    # The package's name `dense` is the function, hence the import by name.
+    monkeypatch.setattr(import_module("causalrag.retrieve.dense"), "SCREENED_AT_ONCE", 100)
     parts = dense(queries, documents, 3, block=16)
     assert [h.indices.tolist() for h in whole] == [h.indices.tolist() for h in parts]
 

@@ -1,14 +1,14 @@
 """The dense first stage: exact cosine search in blocks (Eqs. 1-2).
 
 `dense` works on vectors, `DenseRetriever` on documents. Both return the top k, less what lies below
-a threshold. There is no approximate index, and no lexical retrieval here.
+a threshold. There is no approximate index.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from numbers import Integral, Real
-from typing import Any, NamedTuple
+from numbers import Real
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,9 +21,10 @@ from causalrag.documents import (
     read_documents,
 )
 from causalrag.encoders import load_encoder
+from causalrag.retrieve.base import Hits, as_candidates, check_count, check_list, fitted
 from causalrag.vectors import COSINE_ROUNDING, dot, unit
 
-__all__ = ["DenseRetriever", "Hits", "dense"]
+__all__ = ["DenseRetriever", "dense"]
 
 Floats = NDArray[np.float64]
 Reals = NDArray[np.float32] | NDArray[np.float64]
@@ -34,21 +35,6 @@ SCREENING_MARGIN = 1e-4
 BLOCK = 16384
 # How many float32 scores are held at once, over all queries.
 SCREENED_AT_ONCE = 2**24
-
-
-class Hits(NamedTuple):
-    """What one query retrieves, best first; unpacks as ``indices, scores``.
-
-    Attributes
-    ----------
-    indices : (r,) int64 array
-        Positions of the documents.
-    scores : (r,) float64 array
-        Their cosines with the query.
-    """
-
-    indices: NDArray[np.int64]
-    scores: Floats
 
 
 def dense(
@@ -86,8 +72,8 @@ def dense(
     ValueError
         If k or `block` is below 1, a value is NaN or infinite, or dimensions differ.
     """
-    _check_count("k", k)
-    _check_count("block", block)
+    check_count("k", k)
+    check_count("block", block)
     _check_threshold(threshold)
     queries = _matrix(query_vectors, "query_vectors", (1, 2))
     if not np.isfinite(queries).all():
@@ -153,7 +139,7 @@ class DenseRetriever:
         ValueError, TypeError
             As in `CausalReranker.rank`.
         """
-        _check_count("batch", batch)
+        check_count("batch", batch)
         read = read_documents(documents)
         size = self.encoder.dimension
         vectors = document_vectors(read, self.encoder, size, batch, progress)
@@ -204,10 +190,9 @@ class DenseRetriever:
         list of Hits
             One per query.
         """
-        if isinstance(queries, str):
-            raise TypeError("queries must be a list of str; use search for one query")
-        documents = self._fitted()
-        _check_count("k", k)
+        check_list(queries)
+        documents = fitted(self._documents)
+        check_count("k", k)
         _check_threshold(threshold)
         texts = [check_query(query) for query in queries]
         if not texts:
@@ -233,21 +218,10 @@ class DenseRetriever:
             ``id``, ``text`` (title included), ``vector`` (so that nothing is encoded twice) and
             ``document``, the caller's own object.
         """
-        documents = self._fitted()
-        return [
-            {
-                "id": documents.ids[index],
-                "text": documents.texts[index],
-                "vector": self._vectors[index],
-                "document": documents.originals[index],
-            }
-            for index in hits.indices.tolist()
-        ]
-
-    def _fitted(self) -> Documents:
-        if self._documents is None:
-            raise RuntimeError("this retriever holds no documents yet: call fit(documents) first")
-        return self._documents
+        found = as_candidates(fitted(self._documents), hits)
+        for index, candidate in zip(hits.indices.tolist(), found, strict=True):
+            candidate["vector"] = self._vectors[index]
+        return found
 
 
 def _search(
@@ -337,13 +311,6 @@ def _matrix(values: ArrayLike, name: str, dimensions: tuple[int, ...]) -> Reals:
         shapes = " or ".join(("(h,)", "(n, h)")[dimension - 1] for dimension in dimensions)
         raise ValueError(f"{name} must have shape {shapes}, not {array.shape}")
     return array
-
-
-def _check_count(name: str, value: int) -> None:
-    if not isinstance(value, Integral) or isinstance(value, bool):
-        raise TypeError(f"{name} must be an int, not {type(value).__name__}")
-    if value < 1:
-        raise ValueError(f"{name} is {value}; give at least 1")
 
 
 def _check_threshold(threshold: float | None) -> None:
