@@ -1,4 +1,4 @@
-"""Keyword sets are proper weighted sets; TF-IDF weights are scikit-learn's, checked by hand."""
+"""Keyword sets are proper sets, TF-IDF weights scikit-learn's; hard cases 1-8, 13 and 17."""
 
 import copy
 import math
@@ -12,7 +12,13 @@ import pytest
 
 import causalrag as cr
 from causalrag.datasets import opening
-from causalrag.keywords import Keywords, TfidfKeywords
+from causalrag.keywords import (
+    KeywordExtractor,
+    Keywords,
+    TextRankKeywords,
+    TfidfKeywords,
+    as_extractor,
+)
 from causalrag.text import tokenize
 
 CORPUS = ["cat cat dog", "dog fish", "fish bird"]
@@ -108,10 +114,90 @@ def test_tokens_come_in_order_with_repeats():
     ]
 
 
+# --- hard cases -------------------------------------------------------------------------------
+
+
+def same_on_both_sides(text):
+    """Terms of a text as document and as query, which must be the same."""
+    kw = TfidfKeywords.fit([text, "something else"], top_document=100, top_query=100)
+    assert kw.query(text) == kw.document(text)
+    assert set(kw.query(text)) == set(kw.tokens(text))
+    return set(kw.query(text))
+
+
+def test_hard_case_1_chinese_words_of_one_character_are_kept_on_both_sides():
+    assert same_on_both_sides("我爱上海的水") == {"爱", "上海", "水"}
+
+
+def test_hard_case_2_a_negated_word_is_never_the_word_itself():
+    assert same_on_both_sides("不合适") == {"不合适"}
+    assert same_on_both_sides("适合 / 不适合") == {"适合", "不适合"}
+    kw = TfidfKeywords.fit(["这个方法不太合适", "这个方法合适"])
+    assert not set(kw.query("合适")) & set(kw.document("这个方法不太合适"))
+
+
+def test_hard_case_3_latin_words_are_folded_and_pure_numbers_dropped():
+    assert same_on_both_sides("用AI 和ai、Ai 写的 2024 报告") == {"ai", "写", "报告"}
+    assert TfidfKeywords.fit(["x"]).query("AI ai Ai") == {"ai": 1.0}
+
+
+def test_hard_case_4_identifiers_survive_whole_on_both_sides():
+    assert same_on_both_sides("0.5g, COVID-19, GPT-4o; GB/T 35273") == {
+        "0.5g",
+        "covid-19",
+        "gpt-4o",
+        "gb/t 35273",
+    }
+
+
+def test_hard_case_5_traditional_and_simplified_give_the_same_keywords():
+    kw = TfidfKeywords.fit(["数据出境安全评估", "其他"])
+    assert kw.query("數據出境安全評估") == kw.query("数据出境安全评估")
+    assert kw.document("數據出境安全評估") == kw.document("数据出境安全评估")
+    assert kw.idf("數據") == kw.idf("数据") < kw.idf("unseen")
+
+
+def test_hard_case_6_full_width_is_plain_width():
+    assert same_on_both_sides("ＡＢＣ１２３") == {"abc123"}
+
+
 @pytest.mark.parametrize("text", ["", "  ", "，。！？", "的了是", "😀", "the of", "2020"])
-def test_a_text_without_content_has_no_keywords(text):
+def test_hard_case_7_a_text_without_content_has_no_keywords(text):
     kw = TfidfKeywords.fit([*CORPUS, text])
     assert kw.query(text) == kw.document(text) == {}
+
+
+def test_hard_case_8_chinese_is_cut_into_words_and_stop_words_alone_give_none():
+    assert same_on_both_sides("数据出境的安全如何评估") == {"数据", "出境", "安全", "评估"}
+    kw = TfidfKeywords.fit(["数据 出境", "的了是"])
+    assert kw.document("的了是") == {}
+    assert kw.vocabulary == ("出境", "数据")
+
+
+@pytest.mark.parametrize("times", [2, 10, 100])
+def test_hard_case_13_repeating_a_term_keeps_the_ratios_of_the_others(times):
+    kw = TfidfKeywords.fit(CORPUS)
+    once, often = kw.document("cat dog fish bird"), kw.document("cat " * times + "dog fish bird")
+    assert set(once) == set(often)
+    assert often["cat"] > once["cat"]
+    for term in ("dog", "bird"):
+        assert often[term] / often["fish"] == pytest.approx(once[term] / once["fish"], rel=1e-12)
+
+
+def test_hard_case_13_repeated_terms_can_push_weak_ones_out_of_the_cut():
+    # Ten words of the query and nine others. All once: equal weights, so the term decides, and all
+    # nine are in. The ten twice: they stand first, and leave five places.
+    query, rest = [f"w{i}x" for i in range(10)], [f"a{i}x" for i in range(9)]
+    kw = TfidfKeywords.fit(["nothing"])
+    once = kw.document(" ".join(query + rest))
+    twice = kw.document(" ".join(query * 2 + rest))
+    assert len(once) == len(twice) == 15
+    assert (len(set(once) & set(rest)), len(set(twice) & set(rest))) == (9, 5)
+
+
+def test_hard_case_17_one_query_keyword_is_enough():
+    assert TfidfKeywords.fit(CORPUS).query("cat") == {"cat": 1.0}
+    assert TfidfKeywords.fit(["cat"]).query("the cat, Cat") == {"cat": 1.0}
 
 
 def test_a_corpus_of_stop_words_is_no_error():
@@ -165,6 +251,7 @@ def test_keywords_stand_by_falling_weight_then_by_term():
 
 
 def test_duplicate_terms_are_summed_whatever_their_order():
+    # claim P.kw.merge
     pairs = [("a", 0.1), ("b", 0.5), ("a", 0.2), ("a", 0.3)]
     assert Keywords(pairs) == Keywords(pairs[::-1])
     assert Keywords(pairs)["a"] == math.fsum([0.1, 0.2, 0.3])
@@ -223,3 +310,64 @@ def test_repr_is_short():
     assert repr(Keywords({"a": 1})) == "Keywords(1 terms: a 1.000)"
     assert len(repr(Keywords({f"term{i}": 1.0 for i in range(1000)}))) < 120
     assert repr(Keywords()) == "Keywords(0 terms)"
+
+
+# --- any extractor ----------------------------------------------------------------------------
+
+
+class Bare:
+    """The least that an extractor has."""
+
+    def document(self, text):
+        return dict.fromkeys(text.split(), 1.0)
+
+    def query(self, text):
+        return [(word, 2.0) for word in text.split()]
+
+
+class Counting(Bare):
+    def tokens(self, text):
+        return text.split()
+
+    def idf(self, term):
+        return 3.0
+
+
+def test_an_extractor_without_tokens_and_idf_gets_ours():
+    bare = Bare()
+    full = as_extractor(bare)
+    assert full.tokens("The Data, data 评估") == ["data", "data", "评估"]
+    assert full.idf("data") == full.idf("unseen") == 1.0
+    assert full.document("the cat") == bare.document("the cat")
+    assert full.query("the cat") == bare.query("the cat")
+    assert "Bare" in repr(full)
+    for method in (full.tokens, full.idf):
+        with pytest.raises(TypeError):
+            method(None)
+
+
+def test_an_extractor_with_tokens_and_idf_stays_itself():
+    for extractor in (Counting(), TfidfKeywords.fit(CORPUS), TextRankKeywords()):
+        assert as_extractor(extractor) is extractor
+    full = as_extractor(Bare())
+    assert as_extractor(full) is full
+
+
+@pytest.mark.parametrize("missing", ["tokens", "idf"])
+def test_only_what_is_missing_is_given(missing):
+    kind = type("Half", (Counting,), {missing: None})
+    full = as_extractor(kind())
+    assert full.tokens("The cat") == (["cat"] if missing == "tokens" else ["The", "cat"])
+    assert full.idf("cat") == (1.0 if missing == "idf" else 3.0)
+
+
+@pytest.mark.parametrize("source", [None, "tfidf", {"a": 1.0}, TfidfKeywords, Bare])
+def test_what_is_no_extractor_is_refused_with_the_remedy(source):
+    with pytest.raises(TypeError, match="give an extractor"):
+        as_extractor(source)
+
+
+def test_old_names_are_where_they_were():
+    assert cr.keywords.KeywordExtractor is KeywordExtractor
+    assert cr.Keywords is Keywords
+    assert cr.TfidfKeywords is TfidfKeywords

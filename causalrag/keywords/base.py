@@ -1,14 +1,13 @@
-"""Weighted keywords kw(.) of section 3.1, and their TF-IDF extractor.
+"""The keyword set of section 3.1, and what every extractor kw(.) has in common.
 
-`Keywords` is the set of (term, weight) pairs; `TfidfKeywords` takes it from a text, with
-scikit-learn's smoothed idf, term counts and L2 norm over the tokens of `causalrag.text`. Extractors
-based on graphs or language models are not part of this module yet.
+`Keywords` is the set of (term, weight) pairs, `KeywordExtractor` the contract, and `as_extractor`
+gives any extractor the tokens and the idf that it lacks. The extractors have a module each.
 """
 
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
@@ -103,98 +102,116 @@ class KeywordExtractor(Protocol):
         """Keywords K_q of a query."""
 
 
-class TfidfKeywords:
-    """TF-IDF keywords: the heaviest terms of a text under the idf of a corpus.
+class FullExtractor(KeywordExtractor, Protocol):
+    """An extractor with tokens and idf: what is counted in a text beyond its keywords."""
 
-    Made by `TfidfKeywords.fit`. The weight of a term is its count in the text times
-    ``idf = ln((1 + n) / (1 + df)) + 1``, divided by the Euclidean length of all the text's weights,
-    before the cut to the heaviest terms. A term outside the corpus has df = 0 and is kept, on both
-    sides. Equal weights are ordered by the term (code points), so a cut is always the same.
-    """
+    def tokens(self, text: str) -> list[str]:
+        """Content tokens of a text, in order, repeats included."""
 
-    def __init__(
-        self,
-        idf: Mapping[str, float],
-        n_documents: int,
-        top_document: int = 15,
-        top_query: int = 10,
-    ) -> None:
-        self.n_documents = _checked_count("n_documents", n_documents)
-        self.top_document = _checked_count("top_document", top_document)
-        self.top_query = _checked_count("top_query", top_query)
-        self._idf = dict(sorted(idf.items()))
-        self._unseen = math.log(1 + n_documents) + 1
+    def idf(self, term: str) -> float:
+        """Weight of one occurrence of a term, positive."""
 
-    @classmethod
-    def fit(
-        cls, texts: Iterable[str], top_document: int = 15, top_query: int = 10
-    ) -> TfidfKeywords:
-        """Learn the idf of a corpus.
 
-        Parameters
-        ----------
-        texts : iterable of str
-            n >= 1 documents. They may hold no keyword at all: then every term counts as unseen.
-        top_document, top_query : int
-            Most keywords of a document and of a query (section 4.4: 15 and 10).
-
-        Raises
-        ------
-        TypeError
-            If `texts` is one string or None, or holds something that is not a string.
-        ValueError
-            If there is no document, or a cut is below 1.
-        """
-        if texts is None or isinstance(texts, str):
-            raise TypeError(f"texts must be a list of documents, got {texts!r:.60}")
-        tokens = [tokenize(text) for text in texts]
-        if not tokens:
-            raise ValueError("the corpus is empty: TfidfKeywords.fit needs at least one document")
-        return cls(_smoothed_idf(tokens), len(tokens), top_document, top_query)
-
-    def __repr__(self) -> str:
-        return f"<TfidfKeywords: {self.n_documents} documents, {len(self._idf)} terms>"
-
-    @property
-    def vocabulary(self) -> tuple[str, ...]:
-        """The terms of the corpus, sorted by code point."""
-        return tuple(self._idf)
-
-    def document(self, text: str) -> Keywords:
-        """Keywords K_d of a document: its `top_document` heaviest terms."""
-        return self._extract(text, self.top_document)
-
-    def query(self, text: str) -> Keywords:
-        """Keywords K_q of a query: its `top_query` heaviest terms, unseen ones included."""
-        return self._extract(text, self.top_query)
+class UniformIdf:
+    """Tokens and idf of an extractor that knows no corpus: `tokenize`, and 1 for every term."""
 
     def tokens(self, text: str) -> list[str]:
         """Content tokens of a text, in order, repeats included."""
         return tokenize(text)
 
     def idf(self, term: str) -> float:
-        """Smoothed idf of a term; that of df = 0 for an unseen term."""
-        return self._idf.get(normalise(term), self._unseen)
-
-    def _extract(self, text: str, top: int) -> Keywords:
-        counts = Counter(tokenize(text))
-        weights = {t: c * self._idf.get(t, self._unseen) for t, c in counts.items()}
-        length = math.sqrt(math.fsum(w * w for w in weights.values()))
-        heaviest = sorted(weights.items(), key=_rank)[:top]
-        return Keywords((term, weight / length) for term, weight in heaviest)
+        """1.0 for every term: without a corpus none is rarer than another."""
+        normalise(term)  # None is refused here as everywhere
+        return 1.0
 
 
-def _smoothed_idf(tokens: list[list[str]]) -> dict[str, float]:
-    if not any(tokens):
-        return {}  # scikit-learn refuses an empty vocabulary; a corpus of stop words is no error
-    from sklearn.feature_extraction.text import TfidfVectorizer
+def as_extractor(source: Any) -> FullExtractor:
+    """Give an extractor with all four methods of the contract.
 
-    model = TfidfVectorizer(analyzer=_as_is, norm="l2", use_idf=True, smooth_idf=True).fit(tokens)
-    return dict(zip(model.get_feature_names_out(), map(float, model.idf_), strict=True))
+    Parameters
+    ----------
+    source : object with ``document(text)`` and ``query(text)``
+        Any extractor kw(.), of this library or not.
+
+    Returns
+    -------
+    FullExtractor
+        `source` itself if it has ``tokens(text)`` and ``idf(term)``. Otherwise an object that calls
+        it, with `causalrag.text.tokenize` for missing tokens and 1.0 for a missing idf.
+
+    Raises
+    ------
+    TypeError
+        If `source` is no such object, or is a class.
+    """
+    check_extractor(source)
+    if _has(source, "tokens") and _has(source, "idf"):
+        complete: FullExtractor = source
+        return complete
+    return _Completed(source)
 
 
-def _as_is(tokens: list[str]) -> list[str]:
-    return tokens
+class _Completed(UniformIdf):
+    """A third-party extractor, called through, with what it lacks."""
+
+    def __init__(self, source: Any) -> None:
+        self.source = source
+        for name in ("tokens", "idf"):
+            if _has(source, name):
+                setattr(self, name, getattr(source, name))
+
+    def __repr__(self) -> str:
+        return f"<extractor {type(self.source).__name__} with our tokens or a uniform idf>"
+
+    def document(self, text: str) -> Mapping[str, float]:
+        found: Mapping[str, float] = self.source.document(text)
+        return found
+
+    def query(self, text: str) -> Mapping[str, float]:
+        found: Mapping[str, float] = self.source.query(text)
+        return found
+
+
+def check_extractor(source: Any) -> None:
+    """Refuse what has no ``document(text)`` and ``query(text)``, and a class instead of an object.
+
+    Raises
+    ------
+    TypeError
+        The message names what was given and what to give.
+    """
+    if isinstance(source, type):
+        raise TypeError(f"{source.__name__} is a class; give an extractor made from it")
+    for name in ("document", "query"):
+        if not _has(source, name):
+            raise TypeError(
+                f"keywords is a {type(source).__name__} without .{name}(text); give an extractor "
+                "such as TfidfKeywords.fit(texts)"
+            )
+
+
+def heaviest(weights: Mapping[str, float], top: int) -> Keywords:
+    """Keep the `top` heaviest terms; equal weights are ordered by the term (code points)."""
+    return Keywords(sorted(weights.items(), key=_rank)[:top])
+
+
+def checked_count(name: str, value: int) -> int:
+    """Give `value` as an int.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is not an integer, or below 1. The message holds `name`.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise TypeError(f"{name} must be an integer, got {value!r}")
+    if value < 1:
+        raise ValueError(f"{name} must be at least 1, got {value}")
+    return int(value)
+
+
+def _has(source: Any, method: str) -> bool:
+    return callable(getattr(source, method, None))
 
 
 def _rank(item: tuple[str, float]) -> tuple[float, str]:
@@ -217,11 +234,3 @@ def _checked_weight(term: str, weight: Any) -> float:
     if not (math.isfinite(value) and value > 0):
         raise ValueError(f"the weight of {term!r} must be positive and finite, got {weight!r}")
     return value
-
-
-def _checked_count(name: str, value: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise TypeError(f"{name} must be an integer, got {value!r}")
-    if value < 1:
-        raise ValueError(f"{name} must be at least 1, got {value}")
-    return int(value)
