@@ -41,7 +41,7 @@ if ! [ -x $(1)/bin/python ] || ! $(1)/bin/python -m pip --version >/dev/null 2>&
 fi
 endef
 
-.PHONY: help env book test test-book test-models verify bench lab lint site lock clean
+.PHONY: help env book test test-book test-models verify results bench lab lint site lock clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -89,6 +89,13 @@ verify: $(READY)  ## re-run the chapters that settle the claims and judge them: 
 	@$(PY) book/run_chapters.py $(CLAIM)
 	@$(PY) -m causalrag.cli verify --records $(RECORDS) $(CLAIM)
 
+# ENCODERS, CORPUS: lists; RERANKER: bge-reranker-v2-m3 or a folder; FORCE=1: anew, what is there too.
+results: $(READY) $(MODELS_READY)  ## rank with models that need torch, time the step, store both: make results RERANKER=FOLDER
+	$(MODELS_PY) book/make_results.py --encoders $(or $(ENCODERS),minilm) $(if $(CORPUS),--corpus $(CORPUS)) \
+	  $(if $(RERANKER),--reranker "$(RERANKER)") $(if $(FORCE),--force)
+	@if [ -n "$$CAUSALRAG_DATA" ]; then $(PY) book/make_results.py --cost $(if $(FORCE),--force); \
+	else echo "The step was not timed: that needs CAUSALRAG_DATA, the folder that holds beir/scifact.zip."; fi
+
 bench: $(READY)  ## measure speeds on this machine (not a test)
 	@for file in benchmarks/*.py; do $(PY) $$file; done
 
@@ -116,8 +123,8 @@ lock:  ## renew requirements/*.lock from pyproject.toml; UPGRADE=1 for the newes
 	  UV_CUSTOM_COMPILE_COMMAND="make lock" "$$tools/bin/uv" pip compile --quiet --universal --python-version 3.11 --fork-strategy fewest \
 	    --annotation-style line --constraint requirements/constraints.txt $(if $(UPGRADE),--upgrade) "$$@" pyproject.toml; \
 	} && \
-	compile --extra book --extra beir --extra dev -o requirements/book.lock && \
-	compile --extra models --extra e5 --extra dev --constraint requirements/book.lock -o requirements/models.lock && \
+	compile --extra book --extra beir --extra llm --extra dev -o requirements/book.lock && \
+	compile --extra models --extra keybert --extra e5 --extra dev --constraint requirements/book.lock -o requirements/models.lock && \
 	grep -Ev '^(nvidia-|cuda-|triton)' requirements/models.lock > "$$tools/models.lock" && \
 	cp "$$tools/models.lock" requirements/models.lock && \
 	echo "Renewed requirements/book.lock and requirements/models.lock"

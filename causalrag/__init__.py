@@ -13,7 +13,9 @@ from typing import Any
 __version__ = "0.1.0"
 
 _MODULES = (
+    "chat",
     "claims",
+    "cross_encoder",
     "datasets",
     "encoders",
     "evaluate",
@@ -21,14 +23,20 @@ _MODULES = (
     "keywords",
     "plots",
     "rerank",
+    "results",
     "retrieve",
     "simulate",
     "text",
 )
 _NAMES = {
     "load_encoder": "encoders",
+    "load_cross_encoder": "cross_encoder",
     "Keywords": "keywords",
     "TfidfKeywords": "keywords",
+    "TextRankKeywords": "keywords",
+    "KeyBertKeywords": "keywords",
+    "LLMKeywords": "keywords",
+    "ChatModel": "chat",
     "partition": "rerank",
     "centroid": "rerank",
     "causal_score": "rerank",

@@ -7,6 +7,9 @@ nothing is downloaded, and no pickle is loaded.
 
 from __future__ import annotations
 
+import hashlib
+import json
+import os
 import tempfile
 import threading
 import zipfile
@@ -87,7 +90,7 @@ class SentenceTransformerFolder:
             self._model = library.SentenceTransformer(
                 str(folder), local_files_only=True, model_kwargs={"use_safetensors": True}
             )
-        except (OSError, ValueError, KeyError) as error:
+        except loading_errors() as error:
             raise ValueError(f"cannot load the model in {folder}: {error}") from error
         self._lock = threading.Lock()  # fast tokenizers refuse to be shared by threads
         prompts = dict(getattr(self._model, "prompts", None) or {})
@@ -150,17 +153,107 @@ def _minilm() -> SentenceTransformerFolder:
         return SentenceTransformerFolder(Path(folder), "minilm", fingerprint)
 
 
-def _import_extra(encoder: str, extra: str, module: str) -> Any:
+def _bge_m3() -> SentenceTransformerFolder:
+    """BGE-M3's dense vectors, from the folder ``bge-m3`` in ``$CAUSALRAG_MODELS``."""
+    folder = weights_folder("bge-m3", "BAAI/bge-m3")
+    # Without it the library would take the mean over the tokens; this model's vector is CLS.
+    if not (folder / "modules.json").is_file():
+        raise ValueError(
+            f"{folder} has no modules.json, which says how the model's tokens become one vector; "
+            f"fetch the whole folder: {_fetch('bge-m3', 'BAAI/bge-m3')}"
+        )
+    check_safetensors(folder)
+    return SentenceTransformerFolder(folder, "bge-m3", folder_fingerprint(folder))
+
+
+def weights_folder(name: str, repository: str) -> Path:
+    """Give ``$CAUSALRAG_MODELS/name``, where the weights lie that no package holds.
+
+    Raises
+    ------
+    FileNotFoundError
+        If the variable is not set or the folder is not there; says how to get the weights.
+    """
+    root = os.environ.get("CAUSALRAG_MODELS", "").strip()
+    folder = Path(root).expanduser() / name
+    if root and folder.is_dir():
+        return folder
+    reason = f"there is no folder {folder}" if root else "CAUSALRAG_MODELS is not set"
+    raise FileNotFoundError(
+        f"no weights of {name!r}: {reason}. They are in no package. Set CAUSALRAG_MODELS to a "
+        f"folder for models and fetch them into it: {_fetch(name, repository)}"
+    )
+
+
+def check_safetensors(folder: Path) -> None:
+    """Refuse a model folder in which some part has no weights but pickled ones.
+
+    Raises
+    ------
+    ValueError
+        Names the file and gives the command that converts it.
+    """
+    for part in _parts(folder):
+        if any(part.glob("*.safetensors")):
+            continue
+        for pickled in sorted(part.glob("*.bin")):
+            safe = pickled.with_name("model.safetensors")
+            raise ValueError(
+                f"{pickled} is a pickle, which is not loaded, and there is no {safe.name} beside "
+                'it. Convert it once: python -c "import torch; from safetensors.torch import '
+                f"save_file; save_file(torch.load('{pickled}', weights_only=True), '{safe}', "
+                "{'format': 'pt'})\""
+            )
+    if not any(any(part.glob("*.safetensors")) for part in _parts(folder)):
+        raise ValueError(f"{folder} holds no weights: it has no .safetensors file")
+
+
+def loading_errors() -> tuple[type[Exception], ...]:
+    """List what the model libraries raise on a damaged or incomplete folder."""
+    damaged: type[Exception] = import_module("safetensors").SafetensorError
+    return (OSError, ValueError, KeyError, TypeError, RuntimeError, damaged)
+
+
+def folder_fingerprint(folder: Path) -> str:
+    """Give the SHA-256 of a model folder's configuration, vocabulary and weights."""
+    digest = hashlib.sha256()
+    for part in _parts(folder):
+        for path in sorted(part.iterdir()):
+            if path.suffix in (".json", ".safetensors", ".model", ".txt") and path.is_file():
+                with path.open("rb") as file:
+                    content = hashlib.file_digest(file, "sha256").hexdigest()
+                digest.update(f"{path.relative_to(folder).as_posix()} {content}\n".encode())
+    return f"sha256:{digest.hexdigest()}"
+
+
+def _parts(folder: Path) -> list[Path]:
+    """List the folder and those that its modules.json names."""
+    listed = folder / "modules.json"
+    try:
+        modules = json.loads(listed.read_text(encoding="utf-8")) if listed.is_file() else []
+        parts = [folder, *(folder / module["path"] for module in modules)]
+    except (ValueError, TypeError, KeyError) as error:
+        raise ValueError(
+            f"{listed} is no list of modules ({error!r}); fetch the folder again"
+        ) from error
+    return [part for part in dict.fromkeys(parts) if part.is_dir()]
+
+
+def _fetch(name: str, repository: str) -> str:
+    return f'hf download {repository} --exclude "onnx/*" --local-dir "$CAUSALRAG_MODELS/{name}"'
+
+
+def _import_extra(model: str, extra: str, module: str, kind: str = "encoder") -> Any:
     try:
         return import_module(module)
     # A broken pair of torch and transformers fails with more than ImportError.
     except (ImportError, AttributeError, RuntimeError, OSError) as error:
-        raise _missing(encoder, extra, f"importing {module} failed: {error}") from error
+        raise _missing(model, extra, f"importing {module} failed: {error}", kind) from error
 
 
-def _missing(encoder: str, extra: str, reason: str) -> ImportError:
+def _missing(model: str, extra: str, reason: str, kind: str = "encoder") -> ImportError:
     return ImportError(
-        f"encoder {encoder!r} needs the extra {extra!r} ({reason}). Install it with: "
+        f"{kind} {model!r} needs the extra {extra!r} ({reason}). Install it with: "
         f'pip install "causalrag[{extra}]"'
     )
 
@@ -173,4 +266,9 @@ def _well_formed(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")  # lone surrogates become "?"
 
 
-MODELS: dict[str, Callable[[], Any]] = {"use": Use, "minilm": _minilm, "e5": E5}
+MODELS: dict[str, Callable[[], Any]] = {
+    "use": Use,
+    "minilm": _minilm,
+    "e5": E5,
+    "bge-m3": _bge_m3,
+}

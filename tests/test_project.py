@@ -27,6 +27,7 @@ DOCUMENTED = [
     "lab",
     "lint",
     "lock",
+    "results",
     "site",
     "test",
     "test-book",
