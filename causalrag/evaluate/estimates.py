@@ -1,7 +1,7 @@
-"""Numbers with their uncertainty: estimates, exact and Fisher intervals, Holm's correction.
+"""Estimates with their intervals: correlation (Fisher) and proportion (Clopper and Pearson).
 
-Every figure that decides a claim is an `Estimate`. Its interval and its p-value are two readings of
-the same test, so that "the interval excludes no effect" and "p < 1 - level" never disagree.
+Each interval and its p-value are two readings of the same test, so that "the interval excludes no
+effect" and "p < 1 - level" never disagree. Means and paired differences are in `paired`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import ROUND_HALF_UP, Decimal, localcontext
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -30,7 +29,8 @@ class Estimate:
     level
         Confidence level of the interval.
     p
-        Two-sided p-value against no effect: correlation 0, or the `null` of a proportion.
+        Two-sided p-value against no effect: correlation 0, difference 0, or the `null` of a
+        proportion. NaN where nothing is tested (`mean`).
     """
 
     value: float
@@ -39,40 +39,6 @@ class Estimate:
     n: int
     level: float
     p: float
-
-
-def half_up(x: float | Decimal, digits: int = 2) -> str:
-    """Round half up, as printed tables do, without surprises from binary fractions.
-
-    Parameters
-    ----------
-    x
-        A finite number. A float is read to 15 significant digits, the number that a double is sure
-        to hold: 2.675, stored as 2.67499999999999982, is a tie, and so is a mean a few units in the
-        last place below one.
-    digits
-        Decimal places, at least 0.
-
-    Returns
-    -------
-    str
-        With exactly `digits` decimal places. A tie goes away from zero on both sides: 2.675 gives
-        "2.68", -0.005 gives "-0.01". What rounds to zero has no sign: -0.004 gives "0.00".
-
-    Raises
-    ------
-    ValueError
-        For NaN or an infinite value, or a negative `digits`.
-    TypeError
-        For anything but a number.
-    """
-    if operator.index(digits) < 0:
-        raise ValueError(f"digits must be at least 0, got {digits}")
-    exact = _decimal(x)
-    with localcontext() as context:
-        context.prec = 400  # enough to hold the largest double with its decimals
-        rounded = exact.quantize(Decimal(1).scaleb(-digits), rounding=ROUND_HALF_UP)
-    return f"{abs(rounded) if rounded.is_zero() else rounded:f}"
 
 
 def correlation(
@@ -104,8 +70,8 @@ def correlation(
     """
     from scipy.stats import norm
 
-    _check_level(level)
-    left, right = _check_column("x", x), _check_column("y", y)
+    check_level(level)
+    left, right = check_column("x", x), check_column("y", y)
     if left.size != right.size:
         raise ValueError(f"x and y differ in length: {left.size} and {right.size}")
     n, taken_out = int(left.size), 0
@@ -153,7 +119,7 @@ def proportion(successes: int, n: int, level: float = 0.95, null: float = 0.5) -
     """
     from scipy.stats import beta, binom
 
-    _check_level(level)
+    check_level(level)
     hits, total = _whole("successes", successes), _whole("n", n)
     if total < 1 or not 0 <= hits <= total:
         raise ValueError(f"0 ≤ successes ≤ n and n ≥ 1 are needed, got {hits} of {total}")
@@ -167,89 +133,8 @@ def proportion(successes: int, n: int, level: float = 0.95, null: float = 0.5) -
     return Estimate(hits / total, float(low), float(high), total, level, p)
 
 
-def holm(p_values: ArrayLike) -> NDArray[np.float64]:
-    """Adjust the p-values of one family by Holm's step-down method.
-
-    Parameters
-    ----------
-    p_values
-        Shape (m,), m at least 1, each in [0, 1].
-
-    Returns
-    -------
-    ndarray, shape (m,)
-        Adjusted p-values in the order given. The i-th smallest (from 0) is multiplied by m - i;
-        none is smaller than the one before it, and none exceeds 1.
-
-    Raises
-    ------
-    ValueError
-        For an empty family, NaN, or a value outside [0, 1].
-    """
-    p = np.asarray(p_values, dtype=np.float64)
-    if p.ndim != 1 or p.size == 0:
-        raise ValueError(f"a family is a non-empty 1-d list of p-values, got shape {p.shape}")
-    for value in p:
-        if not 0 <= value <= 1:
-            raise ValueError(f"a p-value must lie in [0, 1], got {value}")
-    order = np.argsort(p, kind="stable")
-    steps = np.minimum(np.maximum.accumulate(p[order] * np.arange(p.size, 0, -1)), 1.0)
-    adjusted = np.empty_like(steps)
-    adjusted[order] = steps
-    return adjusted
-
-
-def holm_levels(p_values: ArrayLike, level: float = 0.95) -> NDArray[np.float64]:
-    """Give the confidence level at which each interval of a family is to be read.
-
-    An interval read at its level excludes no effect exactly when Holm's method rejects, that is
-    when its adjusted p-value is below 1 - level. The i-th smallest p-value (from 0) is read at
-    1 - (1 - level) / (m - i) as long as every step so far has rejected. Once a step fails, all
-    later ones are read at the level of that step: their p-values are no smaller, so they fail too.
-
-    Parameters
-    ----------
-    p_values
-        As for `holm`.
-    level
-        Confidence level of the whole family, in (0, 1).
-
-    Returns
-    -------
-    ndarray, shape (m,)
-        Levels in the order given, each at least `level`.
-
-    Raises
-    ------
-    ValueError
-        As for `holm`; for a level outside (0, 1).
-    """
-    _check_level(level)
-    adjusted = holm(p_values)
-    size = adjusted.size
-    order = np.argsort(np.asarray(p_values, dtype=np.float64), kind="stable")
-    failing = np.flatnonzero(adjusted[order] >= 1 - level)
-    last = int(failing[0]) if failing.size else size - 1
-    levels = np.empty(size)
-    levels[order] = 1 - (1 - level) / (size - np.minimum(np.arange(size), last))
-    return levels
-
-
-def _decimal(x: float | Decimal) -> Decimal:
-    if isinstance(x, bool) or not isinstance(x, (int, float, np.integer, np.floating, Decimal)):
-        raise TypeError(f"a number is needed, got {x!r}")
-    if isinstance(x, (Decimal, int, np.integer)):
-        exact = Decimal(int(x)) if isinstance(x, np.integer) else Decimal(x)
-    elif isinstance(x, float):
-        exact = Decimal(f"{x:.15g}")
-    else:
-        exact = Decimal(str(x))  # a shorter float prints the digits it holds
-    if not exact.is_finite():
-        raise ValueError(f"only finite numbers can be rounded, got {x}")
-    return exact
-
-
-def _check_level(level: float) -> None:
+def check_level(level: float) -> None:
+    """Refuse a confidence level outside (0, 1)."""
     if not 0 < level < 1:
         raise ValueError(f"level must lie strictly between 0 and 1, got {level}")
 
@@ -261,7 +146,8 @@ def _whole(name: str, value: int) -> int:
         raise TypeError(f"{name} must be a whole number, got {value!r}") from None
 
 
-def _check_column(name: str, values: ArrayLike | Sequence[float]) -> NDArray[np.float64]:
+def check_column(name: str, values: ArrayLike | Sequence[float]) -> NDArray[np.float64]:
+    """Read a 1-d column of finite numbers; anything else is a `ValueError` with the row."""
     column = np.asarray(values, dtype=np.float64)
     if column.ndim != 1:
         raise ValueError(f"{name} must be 1-d, got shape {column.shape}")
@@ -278,7 +164,7 @@ def _check_given(given: ArrayLike, n: int) -> NDArray[np.float64]:
     if others.ndim != 2 or len(others) != n:
         raise ValueError(f"given must have shape ({n},) or ({n}, k), got {others.shape}")
     for column in others.T:
-        _check_column("given", column)
+        check_column("given", column)
     return others
 
 
