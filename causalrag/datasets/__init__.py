@@ -1,9 +1,9 @@
-"""Data sets: theme folders with known roles, and BEIR's relevance judgments.
+"""Data sets: theme folders with known roles, and BEIR's collections.
 
 Themes are in `themes`, BEIR in `beir`; this module gathers them.
 """
 
-from causalrag.datasets.beir import beir_qrels
+from causalrag.datasets.beir import BeirData, beir, beir_qrels
 from causalrag.datasets.themes import (
     ROLES,
     Corpus,
@@ -17,9 +17,11 @@ from causalrag.datasets.themes import (
 
 __all__ = [
     "ROLES",
+    "BeirData",
     "Corpus",
     "Document",
     "Theme",
+    "beir",
     "beir_qrels",
     "diagnostic",
     "load_themes",
