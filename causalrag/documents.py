@@ -8,28 +8,33 @@ an object with ``.text`` or ``.page_content``. What is encoded, and what keyword
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from causalrag.encoders import Encoder, Role
-from causalrag.vectors import unit
+from causalrag.vectors import dot, unit, usual_cosines
 
 __all__ = [
     "Documents",
     "check_query",
+    "document_cosines",
     "document_vectors",
     "encode",
     "is_blank",
+    "joined",
     "query_vector",
     "read_documents",
 ]
 
 Floats = NDArray[np.float64]
+
+# The usual type first: to ask for an abstract one is slow.
+_MAPPINGS, _HASHABLE = (dict, Mapping), (str, Hashable)
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,30 +47,44 @@ class Documents:
         The caller's own objects.
     ids : tuple of hashable
         The caller's ids; ``str(index)`` where none was given.
-    texts : tuple of str
-        ``title + " " + text``, or ``text`` where there is no title.
+    contents : tuple of str or (str, str)
+        Text, or title and text; not yet joined, for that is slow over many documents.
     vectors : mapping of int to array_like
         The precomputed vectors, by position, as given; `document_vectors` checks them.
     """
 
     originals: tuple[Any, ...]
     ids: tuple[Hashable, ...]
-    texts: tuple[str, ...]
+    contents: tuple[str | tuple[str, str], ...]
     vectors: Mapping[int, Any]
 
     def __len__(self) -> int:
         return len(self.originals)
 
     @cached_property
+    def texts(self) -> tuple[str, ...]:
+        """``title + " " + text``, or ``text`` where there is no title."""
+        return tuple(joined(content) for content in self.contents)
+
+    @cached_property
     def blank(self) -> NDArray[np.bool_]:
         """Which texts have no visible character, shape (n,)."""
-        return np.fromiter(map(is_blank, self.texts), dtype=np.bool_, count=len(self))
+        found = (
+            is_blank(content) if isinstance(content, str) else all(map(is_blank, content))
+            for content in self.contents
+        )
+        return np.fromiter(found, dtype=np.bool_, count=len(self))
 
     def name(self, index: int) -> str:
         """Name a document in a message: its position, its id and how its text begins."""
-        text = self.texts[index]
+        text = joined(self.contents[index])
         start = text if len(text) <= 40 else text[:40] + "…"
         return f"documents[{index}] (id {self.ids[index]!r}, text {start!r})"
+
+
+def joined(content: str | tuple[str, str]) -> str:
+    """Return the text of one of `Documents.contents`."""
+    return content if isinstance(content, str) else f"{content[0]} {content[1]}"
 
 
 def is_blank(text: str) -> bool:
@@ -119,12 +138,15 @@ def read_documents(documents: Iterable[Any]) -> Documents:
             "put a single document in a list"
         )
     originals = tuple(documents)
-    texts = tuple(_text(document, index) for index, document in enumerate(originals))
-    ids = tuple(_identifier(document, index) for index, document in enumerate(originals))
+    contents, ids, vectors = [], [], {}
+    for index, document in enumerate(originals):
+        content, identifier, vector = _read(document, index)
+        contents.append(content)
+        ids.append(identifier)
+        if vector is not None:
+            vectors[index] = vector
     _check_unique(ids)
-    given = ((index, _field(document, "vector")) for index, document in enumerate(originals))
-    vectors = {index: vector for index, vector in given if vector is not None}
-    return Documents(originals, ids, texts, vectors)
+    return Documents(originals, tuple(ids), tuple(contents), vectors)
 
 
 def query_vector(query: str, encoder: Encoder) -> Floats:
@@ -230,54 +252,82 @@ def document_vectors(
     return unit(rows)
 
 
-def _field(document: Any, name: str) -> Any:
-    if isinstance(document, str):
-        return None
-    if isinstance(document, dict | Mapping):  # dict first: asking for Mapping is slow
-        return document.get(name)
-    value = getattr(document, name, None)
-    # A method that happens to be called `title` or `id` is not a field.
-    return None if callable(value) else value
+def document_cosines(
+    documents: Documents, encoder: Encoder, query: Floats
+) -> tuple[Floats, frozenset[int]]:
+    """Compute the cosine of each document with a query (Eq. 1).
+
+    Parameters
+    ----------
+    documents, encoder
+        As in `document_vectors`.
+    query : (h,) float64 array
+        A unit or zero vector.
+
+    Returns
+    -------
+    cosines : (n,) float64 array
+        0 for a blank document and for a zero vector.
+    zero : frozenset of int
+        The positions of documents with a zero vector, blank ones included.
+
+    Raises
+    ------
+    ValueError
+        As `document_vectors`.
+    """
+    if len(documents.vectors) == len(documents):
+        usual = usual_cosines(list(documents.vectors.values()), query)
+        if usual is not None:
+            return usual, frozenset()
+    vectors = document_vectors(documents, encoder, len(query))
+    zero = np.flatnonzero(~vectors.any(axis=1))
+    return dot(vectors, query), frozenset(zero.tolist())
 
 
-def _text(document: Any, index: int) -> str:
+def _read(document: Any, index: int) -> tuple[str | tuple[str, str], Hashable, Any]:
+    """Return content, id and vector of one document."""
     if isinstance(document, str):
-        return document
-    if isinstance(document, dict | Mapping):
+        return document, str(index), None
+    if isinstance(document, _MAPPINGS):
         if "text" not in document:
             raise ValueError(
                 f"documents[{index}] has no 'text'; its keys are {sorted(map(str, document))}"
             )
-        text = document["text"]
+        text, field = document["text"], document.get
     elif hasattr(document, "text"):
-        text = document.text
+        text, field = document.text, partial(_attribute, document)
     elif hasattr(document, "page_content"):
-        text = document.page_content
+        text, field = document.page_content, partial(_attribute, document)
     else:
         raise TypeError(
             f"documents[{index}] is a {type(document).__name__}; give a str, a mapping with "
             "'text', or an object with .text or .page_content"
         )
+    title, identifier, vector = field("title"), field("id"), field("vector")
     if not isinstance(text, str):
         raise TypeError(f"the text of documents[{index}] is a {type(text).__name__}, not a str")
-    title = _field(document, "title")
-    if title is None:
-        return text
-    if not isinstance(title, str):
-        raise TypeError(f"the title of documents[{index}] is a {type(title).__name__}, not a str")
-    return f"{title} {text}" if title.strip() else text
+    if title is not None and not isinstance(title, str):
+        kind = type(title).__name__
+        raise TypeError(f"the title of documents[{index}] is a {kind}, not a str")
+    if identifier is None:
+        identifier = str(index)
+    elif not isinstance(identifier, _HASHABLE):
+        kind = type(identifier).__name__
+        raise TypeError(f"the id of documents[{index}] is a {kind}: not hashable")
+    content = (title, text) if title and not title.isspace() else text
+    return content, identifier, vector
 
 
-def _identifier(document: Any, index: int) -> Hashable:
-    given = _field(document, "id")
-    if given is None:
-        return str(index)
-    if not isinstance(given, Hashable):
-        raise TypeError(f"the id of documents[{index}] is a {type(given).__name__}: not hashable")
-    return given
+def _attribute(document: Any, name: str) -> Any:
+    value = getattr(document, name, None)
+    # A method that happens to be called `title` or `id` is not a field.
+    return None if callable(value) else value
 
 
-def _check_unique(ids: tuple[Hashable, ...]) -> None:
+def _check_unique(ids: Collection[Hashable]) -> None:
+    if len(set(ids)) == len(ids):
+        return
     first: dict[Hashable, int] = {}
     for index, identifier in enumerate(ids):
         if identifier in first:

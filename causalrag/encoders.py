@@ -13,9 +13,9 @@ import itertools
 import threading
 import unicodedata
 import weakref
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeGuard, get_args
 
@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from causalrag._models import MODELS, SentenceTransformerFolder
+from causalrag.termtable import TermTable, TermTables
 
 Vectors = NDArray[np.float32]
 Role = Literal["query", "document", "term"]
@@ -238,14 +239,14 @@ def load_encoder(source: object) -> EncoderAdapter:
     return EncoderAdapter(source)
 
 
-class TermCache:
-    """Vectors of terms, keyed on encoder fingerprint, role and text; safe to share by threads.
+class TermCache(TermTables):
+    """Vectors of terms, kept by encoder fingerprint and text; safe to share by threads.
 
     Parameters
     ----------
     max_bytes : int, default 256 MiB
         Bound on the stored vectors. The least recently used go first. 256 MiB hold about 130,000
-        terms of 512 dimensions.
+        terms of 512 dimensions. Room for new ones, at most as much again, comes on top.
 
     Notes
     -----
@@ -257,24 +258,11 @@ class TermCache:
     def __init__(self, max_bytes: int = 256 * 2**20) -> None:
         if not _is_count(max_bytes):
             raise ValueError(f"max_bytes must be a positive integer, got {max_bytes!r}")
-        self.max_bytes = max_bytes
-        self._rows: OrderedDict[tuple[str, str, str], Vectors] = OrderedDict()
-        self._bytes = 0
-        self._lock = threading.RLock()
+        super().__init__(max_bytes)
 
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the stored vectors."""
-        return self._bytes
-
-    def clear(self) -> None:
-        """Forget every vector."""
-        with self._lock:
-            self._rows.clear()
-            self._bytes = 0
+    def lend(self, encoder: object) -> AbstractContextManager[TermTable]:
+        """Lend the table of an encoder's terms; see `TermTables.lend_key`."""
+        return self.lend_key(load_encoder(encoder)._cache_key)
 
     def encode(self, encoder: object, terms: Iterable[str]) -> Vectors:
         """Encode terms with role ``"term"``; see `encode_terms`."""
@@ -282,23 +270,10 @@ class TermCache:
         items = _checked_texts(terms)
         if not items:
             return np.zeros((0, adapter.dimension), dtype=np.float32)
-        key = adapter._cache_key
-        with self._lock:
-            found: dict[str, Vectors] = {}
-            for term in dict.fromkeys(items):
-                row = self._rows.get((key, "term", term))
-                if row is not None:
-                    self._rows.move_to_end((key, "term", term))
-                    found[term] = row
-            missing = [term for term in dict.fromkeys(items) if term not in found]
-            if missing:
-                for term, vector in zip(missing, adapter.encode(missing, "term"), strict=True):
-                    # A copy: a view would keep the whole batch in memory.
-                    found[term] = self._rows[key, "term", term] = vector.copy()
-                    self._bytes += vector.nbytes
-                while self._bytes > self.max_bytes:
-                    self._bytes -= self._rows.popitem(last=False)[1].nbytes
-        return np.stack([found[term] for term in items])
+        with self.lend(adapter) as table:
+            rows = table.rows(items, partial(adapter.encode, role="term"))
+            found: Vectors = table.vectors[rows]
+        return found
 
 
 def encode_terms(encoder: object, terms: Iterable[str], cache: TermCache | None = None) -> Vectors:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from causalrag.documents import Documents, is_blank
+from causalrag.documents import Documents, is_blank, joined
 from causalrag.keywords import Keywords
 from causalrag.terminal import clean
 
@@ -117,7 +117,7 @@ class Ranked:
     @property
     def text(self) -> str:
         """The text that was encoded and that keywords came from: title and text."""
-        return self._outcome.documents.texts[self.index]
+        return joined(self._outcome.documents.contents[self.index])
 
     @property
     def score(self) -> float:

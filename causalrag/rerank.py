@@ -16,20 +16,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from causalrag.documents import Documents, check_query, document_vectors, read_documents
+from causalrag.candidates import CandidateKeywords
+from causalrag.documents import Documents, check_query, document_cosines, read_documents
 from causalrag.encoders import load_encoder
-from causalrag.keywords import KeywordExtractor, Keywords
+from causalrag.keywords import KeywordExtractor
+from causalrag.prepared import KnownTexts
 from causalrag.ranking import Outcome, Partition, Ranked, Ranking, Reason
 from causalrag.residual import (
     ABSORPTIONS,
-    CandidateKeywords,
     causal_score,
     centroid,
     check_absorption,
     check_choice,
     partition,
 )
-from causalrag.vectors import dot
 
 __all__ = [
     "ABSORPTIONS",
@@ -133,7 +133,7 @@ class CausalReranker:
     absorption: str = "semantic"
     method: str = "hybrid"
     weight: float = field(default=0.5, kw_only=True)
-    _known: dict[str, Keywords] = field(default_factory=dict, init=False, repr=False)
+    _known: KnownTexts = field(default_factory=KnownTexts, init=False, repr=False)
 
     def __post_init__(self) -> None:
         check_absorption(self.tau, self.absorption)
@@ -208,10 +208,7 @@ class CausalReranker:
             return given, frozenset()
         if not len(candidates):
             return np.zeros(0), frozenset()
-        query = evidence.query_vector
-        vectors = document_vectors(candidates, self.encoder, len(query))
-        zero = ~vectors.any(axis=1)
-        return dot(vectors, query), frozenset(np.flatnonzero(zero).tolist())
+        return document_cosines(candidates, self.encoder, evidence.query_vector)
 
     def _final(
         self, candidates: Documents, base: Floats, evidence: CandidateKeywords

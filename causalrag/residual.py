@@ -1,47 +1,39 @@
-"""Eqs. 3-5: shared and residual keywords, the centroid of B, the causal score.
+"""Eqs. 3-5 for one document: shared and residual keywords, the centroid of B, the causal score.
 
-`partition`, `centroid` and `causal_score` follow the equations for one document.
-`CandidateKeywords` computes the same for all candidates of a query: one product absorbs, one sparse
-product forms all centroids. Keyword extraction and encoding are elsewhere, ordering is in `rerank`.
+All candidates of a query at once are in `candidates`, which uses the helpers below. Keyword
+extraction and encoding are elsewhere, ordering is in `rerank`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
-from itertools import chain
+from collections.abc import Mapping, Sequence
 from numbers import Real
-from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from causalrag.documents import Documents, query_vector
-from causalrag.encoders import EncoderAdapter, encode_terms
-from causalrag.keywords import KeywordExtractor, Keywords, TfidfKeywords
+from causalrag.encoders import encode_terms
+from causalrag.keywords import Keywords
 from causalrag.ranking import Partition, Reason
 from causalrag.vectors import COSINE_ROUNDING, dot, unit
 
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
-
 __all__ = [
     "ABSORPTIONS",
-    "CandidateKeywords",
+    "as_keywords",
     "causal_score",
     "centroid",
     "check_absorption",
     "check_choice",
+    "check_size",
+    "nearest",
     "partition",
+    "split",
+    "term_vectors",
 ]
 
 ABSORPTIONS = ("semantic", "exact")
 
 Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
-
-# How many texts' keywords a re-ranker remembers.
-KNOWN_TEXTS = 50_000
 
 
 def partition(
@@ -81,13 +73,16 @@ def partition(
         If keywords do not map strings to numbers.
     """
     check_absorption(tau, absorption)
-    query, document = _keywords(query_keywords), _keywords(document_keywords)
-    cosines = None
+    query, document = as_keywords(query_keywords), as_keywords(document_keywords)
+    reasons = {term: Reason(term, 1.0) for term in document if term in query}
     if absorption == "semantic" and query and document:
-        vectors = _term_vectors(encoder, [*document, *query])
-        cosines = vectors[: len(document)] @ vectors[len(document) :].T
-    absorbed = _absorb(query.terms, document, cosines, tau)
-    return _partition(document, range(len(document)), absorbed, query.terms)
+        found = nearest(encoder, document.terms, query.terms)
+        reasons = {
+            term: reason
+            for term, reason in zip(document, found, strict=True)
+            if reason.cosine >= tau - COSINE_ROUNDING
+        } | reasons
+    return split(document, reasons)
 
 
 def centroid(keywords: Mapping[str, float], encoder: object) -> Floats | None:
@@ -111,11 +106,11 @@ def centroid(keywords: Mapping[str, float], encoder: object) -> Floats | None:
     ValueError
         If a weight is negative, NaN or infinite.
     """
-    entries = _keywords(keywords)
+    entries = as_keywords(keywords)
     if not entries:
         return None
     weights = entries.weights / max(entries.values())
-    result: Floats = weights @ _term_vectors(encoder, entries.terms) / weights.sum()
+    result: Floats = weights @ term_vectors(encoder, entries.terms) / weights.sum()
     return result
 
 
@@ -147,220 +142,38 @@ def causal_score(query_vector: ArrayLike, residual: Mapping[str, float], encoder
     middle = centroid(residual, encoder)
     if middle is None:
         return 0.0
-    _check_size(len(middle), len(query))
-    row = middle[np.newaxis]
-    return float(_cosines(row, np.linalg.norm(row, axis=1), unit(query))[0])
+    check_size(len(middle), len(query))
+    if np.linalg.norm(middle) <= COSINE_ROUNDING:  # only rounding is left, and it has no direction
+        return 0.0
+    return float(dot(unit(middle)[np.newaxis], unit(query))[0])
 
 
-class _Absorbed(NamedTuple):
-    """For each document term: is it in A, by which query term (-1: none), at what cosine."""
-
-    mask: Flags
-    by: NDArray[np.int64]
-    cosine: Floats
-
-
-class _Scored(NamedTuple):
-    """What is kept of the products: Eq. 3 by term; by document, B's centroid length and Eq. 5."""
-
-    absorbed: _Absorbed
-    has_residual: Flags
-    length: Floats
-    causal: Floats
+def nearest(encoder: object, terms: Sequence[str], query_terms: Sequence[str]) -> list[Reason]:
+    """Find the query term nearest to each term, the first of equals, and their cosine."""
+    vectors = term_vectors(encoder, [*terms, *query_terms])
+    cosines = vectors[: len(terms)] @ vectors[len(terms) :].T
+    places = cosines.argmax(axis=1)
+    best = np.clip(cosines[np.arange(len(terms)), places], -1.0, 1.0)
+    return [
+        Reason(query_terms[place], cosine)
+        for place, cosine in zip(places.tolist(), best.tolist(), strict=True)
+    ]
 
 
-class CandidateKeywords:
-    """The keywords of one query and its candidates; everything is computed on first use.
-
-    Parameters
-    ----------
-    query : str
-        The query.
-    documents : Documents
-        n candidates.
-    encoder : EncoderAdapter
-        Encodes the query and the terms.
-    extractor : KeywordExtractor or None
-        None fits `TfidfKeywords` on the candidates.
-    tau, absorption
-        As in `partition`.
-    known : dict, optional
-        Keywords of texts seen before, by text; filled here.
-    """
-
-    def __init__(
-        self,
-        query: str,
-        documents: Documents,
-        encoder: EncoderAdapter,
-        extractor: KeywordExtractor | None,
-        tau: float,
-        absorption: str,
-        known: dict[str, Keywords] | None = None,
-    ) -> None:
-        self._query = query
-        self._documents = documents
-        self._encoder = encoder
-        self._given_extractor = extractor
-        self._tau = tau
-        self._absorption = absorption
-        self._known = {} if known is None or extractor is None else known
-
-    @cached_property
-    def query_vector(self) -> Floats:
-        """E(q), a unit vector of shape (h,)."""
-        return query_vector(self._query, self._encoder)
-
-    @cached_property
-    def query_keywords(self) -> Keywords:
-        """K_q."""
-        return _keywords(self._extractor.query(self._query))
-
-    @property
-    def has_residual(self) -> Flags:
-        """Which documents have a non-empty B, shape (n,)."""
-        return self._scored.has_residual
-
-    @property
-    def causal(self) -> Floats:
-        """Eq. 5 for every document, shape (n,); 0.0 where B is empty."""
-        return self._scored.causal
-
-    def partition(self, index: int) -> Partition:
-        """Split one document's keywords into A and B (Eq. 3)."""
-        keywords = self._document_keywords[index]
-        rows = [self._vocabulary[term] for term in keywords]
-        return _partition(keywords, rows, self._scored.absorbed, self.query_keywords.terms)
-
-    def contributions(self, index: int) -> dict[str, float]:
-        """Split one causal score over the terms of B, strongest first; the parts sum to it."""
-        residual = self.partition(index).residual
-        length = self._scored.length[index]
-        if length <= COSINE_ROUNDING:
-            return dict.fromkeys(residual, 0.0)
-        shares = residual.weights / residual.weights.sum()
-        vectors = _term_vectors(self._encoder, residual.terms)
-        parts = vectors @ self.query_vector * shares / length
-        order = np.argsort(-np.abs(parts), kind="stable")
-        return {residual.terms[i]: float(parts[i]) for i in order}
-
-    def flags(self, index: int) -> tuple[str, ...]:
-        """Say what is unusual about one document's keywords."""
-        if not self._document_keywords[index]:
-            return ("no keywords: B is empty, causal score 0",)
-        if not self.has_residual[index]:
-            return ("empty B: every keyword is absorbed, causal score 0",)
-        if self._scored.length[index] <= COSINE_ROUNDING:
-            return ("zero centroid: B's term vectors cancel or are zero, causal score 0",)
-        return ()
-
-    @cached_property
-    def _extractor(self) -> KeywordExtractor:
-        if self._given_extractor is not None:
-            return self._given_extractor
-        texts = self._documents.texts
-        content = [
-            text for text, blank in zip(texts, self._documents.blank, strict=True) if not blank
-        ]
-        return TfidfKeywords.fit(content or texts)
-
-    @cached_property
-    def _document_keywords(self) -> list[Keywords]:
-        found = []
-        for text, blank in zip(self._documents.texts, self._documents.blank, strict=True):
-            words = Keywords() if blank else self._known.get(text)
-            if words is None:
-                words = self._known[text] = _keywords(self._extractor.document(text))
-                if len(self._known) > KNOWN_TEXTS:
-                    del self._known[next(iter(self._known))]
-            found.append(words)
-        return found
-
-    @cached_property
-    def _terms(self) -> list[str]:
-        """All documents' terms, one document after the other, repeats included."""
-        return list(chain.from_iterable(words.terms for words in self._document_keywords))
-
-    @cached_property
-    def _vocabulary(self) -> dict[str, int]:
-        """The row of each distinct document term."""
-        distinct = dict.fromkeys(self._terms)
-        return dict(zip(distinct, range(len(distinct)), strict=True))
-
-    @cached_property
-    def _scored(self) -> _Scored:
-        """Eqs. 3-5 for all candidates. The vectors are dropped: rankings may be kept in numbers."""
-        split = len(self._vocabulary)
-        vectors = _term_vectors(self._encoder, [*self._vocabulary, *self.query_keywords])
-        _check_size(vectors.shape[1], len(self.query_vector))
-        cosines = None
-        if self._absorption == "semantic" and split and self.query_keywords:
-            cosines = vectors[:split] @ vectors[split:].T
-        absorbed = _absorb(self.query_keywords.terms, self._vocabulary, cosines, self._tau)
-        weights = self._residual_weights(absorbed.mask)
-        totals = np.asarray(weights.sum(axis=1))
-        sums = weights @ vectors[:split]
-        # Eq. 4 divides by the total weight, which changes the length and not the direction.
-        length = np.linalg.norm(sums, axis=1) / np.where(totals > 0, totals, 1.0)
-        return _Scored(absorbed, totals > 0, length, _cosines(sums, length, self.query_vector))
-
-    def _residual_weights(self, absorbed: Flags) -> csr_array:
-        """Lay out the weights of B as a sparse matrix, documents by distinct terms."""
-        from scipy.sparse import csr_array
-
-        keywords = self._document_keywords
-        lengths = np.fromiter(map(len, keywords), dtype=np.int64, count=len(keywords))
-        starts = np.concatenate(([0], np.cumsum(lengths)))
-        rows = map(self._vocabulary.__getitem__, self._terms)
-        columns = np.fromiter(rows, dtype=np.int64, count=len(self._terms))
-        weights = np.concatenate([np.zeros(0), *(words.weights for words in keywords)])
-        weights[absorbed[columns]] = 0.0
-        shape = (len(keywords), len(self._vocabulary))
-        return csr_array((weights, columns, starts), shape=shape)
+def split(keywords: Keywords, reasons: Mapping[str, Reason]) -> Partition:
+    """Divide keywords into those that a reason absorbs and the rest."""
+    shared = {term: weight for term, weight in keywords.items() if term in reasons}
+    residual = {term: weight for term, weight in keywords.items() if term not in reasons}
+    return Partition(Keywords(shared), Keywords(residual), {term: reasons[term] for term in shared})
 
 
-def _absorb(
-    query_terms: Sequence[str], document_terms: Iterable[str], cosines: Floats | None, tau: float
-) -> _Absorbed:
-    """Apply Eq. 3 to all document terms at once; without cosines, its exact half."""
-    places = {term: place for place, term in enumerate(query_terms)}
-    by = np.array([places.get(term, -1) for term in document_terms], dtype=np.int64)
-    exact = by >= 0
-    if cosines is None:
-        return _Absorbed(exact, by, np.where(exact, 1.0, 0.0))
-    nearest = cosines.argmax(axis=1)
-    best = np.clip(cosines[np.arange(len(by)), nearest], -1.0, 1.0)
-    mask = exact | (best >= tau - COSINE_ROUNDING)
-    by = np.where(exact, by, np.where(mask, nearest, -1))
-    return _Absorbed(mask, by, np.where(exact, 1.0, best))
-
-
-def _partition(
-    keywords: Keywords, rows: Sequence[int], absorbed: _Absorbed, query_terms: Sequence[str]
-) -> Partition:
-    shared: dict[str, float] = {}
-    residual: dict[str, float] = {}
-    reasons: dict[str, Reason] = {}
-    for row, (term, weight) in zip(rows, keywords.items(), strict=True):
-        if absorbed.mask[row]:
-            shared[term] = weight
-            reasons[term] = Reason(query_terms[absorbed.by[row]], float(absorbed.cosine[row]))
-        else:
-            residual[term] = weight
-    return Partition(Keywords(shared), Keywords(residual), reasons)
-
-
-def _term_vectors(encoder: object, terms: Sequence[str]) -> Floats:
+def term_vectors(encoder: object, terms: Sequence[str]) -> Floats:
+    """Encode terms into float64 rows."""
     # In float64: where term vectors nearly cancel, a float32 sum would lose the centroid.
     return encode_terms(encoder, terms).astype(np.float64)
 
 
-def _cosines(rows: Floats, lengths: Floats, direction: Floats) -> Floats:
-    """Cosine of each row with a unit vector; 0 where the centroid's length is only rounding."""
-    return np.where(lengths > COSINE_ROUNDING, dot(unit(rows), direction), 0.0)
-
-
-def _keywords(given: Mapping[str, float]) -> Keywords:
+def as_keywords(given: Mapping[str, float]) -> Keywords:
     """Read a mapping, or an extractor's (term, weight) pairs; a term of weight 0 is no keyword."""
     if isinstance(given, Keywords):
         return given
@@ -387,7 +200,8 @@ def check_choice(name: str, value: object, known: tuple[str, ...]) -> None:
         raise ValueError(f"unknown {name} {value!r}; known: {', '.join(known)}")
 
 
-def _check_size(terms: int, query: int) -> None:
+def check_size(terms: int, query: int) -> None:
+    """Refuse term vectors and a query vector of different dimensions."""
     if terms != query:
         raise ValueError(
             f"term vectors have {terms} dimensions, the query vector {query}; "

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["COSINE_ROUNDING", "dot", "unit"]
+__all__ = ["COSINE_ROUNDING", "cosine_digits", "dot", "unit", "usual_cosines"]
 
 Floats = NDArray[np.float64]
 
 # Encoders give float32: a cosine is known to about 1e-7.
 COSINE_ROUNDING = 2e-7
+
+# How many vectors are held in float64 at once: what the processor's cache holds.
+BLOCK = 128
 
 
 def unit(vectors: ArrayLike) -> Floats:
@@ -55,8 +61,60 @@ def dot(rows: Floats, vector: Floats) -> Floats:
     (n,) float64 array
         Cosines in [-1, 1], to 12 decimals.
     """
-    # Equal scores must tie, or documents would be ordered by rounding: so no BLAS product, which
-    # sums equal rows differently at different places, and no digits that depend on the order of
-    # summation. Adding zero turns -0.0 into 0.0.
-    result: Floats = np.clip(np.round(np.einsum("nh,h->n", rows, vector), 12), -1.0, 1.0) + 0.0
+    # Row by row, where a matrix product would sum equal rows differently at different places.
+    return cosine_digits(np.einsum("nh,h->n", rows, vector))
+
+
+def cosine_digits(cosines: Floats) -> Floats:
+    """Keep the digits of cosines that do not depend on the order of summation.
+
+    Equal scores must tie, or documents would be ordered by rounding.
+
+    Parameters
+    ----------
+    cosines : (n,) float64 array
+        Cosines up to rounding.
+
+    Returns
+    -------
+    (n,) float64 array
+        In [-1, 1], to 12 decimals.
+    """
+    # Adding zero turns -0.0 into 0.0.
+    result: Floats = np.clip(np.round(cosines, 12), -1.0, 1.0) + 0.0
     return result
+
+
+def usual_cosines(vectors: Sequence[Any], direction: Floats) -> Floats | None:
+    """Compute the cosines of many separate vectors with one, without laying out a matrix.
+
+    Parameters
+    ----------
+    vectors : sequence of n objects
+        Each usually an (h,) array of floats, neither zero nor beyond a length of 1e100.
+    direction : (h,) float64 array
+        A unit or zero vector.
+
+    Returns
+    -------
+    (n,) float64 array or None
+        As from `dot`; None if one of the vectors is unusual.
+    """
+    if {type(vector) for vector in vectors} != {np.ndarray}:
+        return None
+    if {vector.shape for vector in vectors} != {direction.shape}:
+        return None
+    if any(dtype.kind != "f" for dtype in {vector.dtype for vector in vectors}):
+        return None
+    squares, products = np.empty(len(vectors)), np.empty(len(vectors))
+    block = np.empty((BLOCK, len(direction)))
+    with np.errstate(over="ignore", invalid="ignore"):
+        for start in range(0, len(vectors), BLOCK):
+            some = vectors[start : start + BLOCK]
+            rows = block[: len(some)]
+            np.concatenate(some, out=rows.reshape(-1))
+            np.vecdot(rows, rows, out=squares[start : start + BLOCK])
+            np.vecdot(rows, direction, out=products[start : start + BLOCK])
+    if not ((squares > 1e-200) & (squares < 1e200)).all():  # NaN is neither
+        return None
+    return cosine_digits(products / np.sqrt(squares))

@@ -331,11 +331,72 @@ def test_memory_is_bounded_and_the_least_recently_used_go_first():
     many = [f"t{i}" for i in range(50)]
     assert np.array_equal(encode_terms(model, many, cache), cr.load_encoder(Toy()).encode(many))
     assert len(cache) == 3
-    assert all(row.base is None for row in cache._rows.values())  # no batch is kept alive
+    with cache.lend(model) as table:  # no batch is kept alive
+        assert table.vectors.base is None
+        assert len(table.vectors) <= 6
     cache.clear()
     assert (len(cache), cache.nbytes) == (0, 0)
     with pytest.raises(ValueError, match="max_bytes"):
         TermCache(max_bytes=0)
+
+
+def test_memory_is_bounded_over_all_encoders():
+    cache, first, second = TermCache(max_bytes=4 * 12), Toy(1.0), Toy(2.0)
+    encode_terms(first, ["a", "b", "c"], cache)
+    encode_terms(second, ["d"], cache)
+    encode_terms(first, ["a"], cache)
+    encode_terms(second, ["e", "f"], cache)
+    assert (len(cache), cache.nbytes) == (4, 48)
+    first.seen.clear()
+    second.seen.clear()
+    encode_terms(first, ["a", "b"], cache)
+    encode_terms(second, ["e", "f"], cache)
+    assert (first.seen, second.seen) == (["b"], [])
+
+
+def test_a_failing_model_leaves_the_cache_as_it_was():
+    class Failing(Toy):
+        def encode(self, texts):
+            if "bad" in texts:
+                raise RuntimeError("no such word")
+            return super().encode(texts)
+
+    cache, model = TermCache(), Failing()
+    encode_terms(model, ["a"], cache)
+    with pytest.raises(RuntimeError, match="no such word"):
+        encode_terms(model, ["a", "b", "bad"], cache)
+    assert len(cache) == 1
+    with ThreadPoolExecutor(1) as pool:  # another thread: the lock is free again
+        pool.submit(encode_terms, model, ["b"], cache).result(timeout=10)
+    assert model.seen == ["a", "b"]
+
+
+def test_a_model_may_ask_for_terms_while_it_encodes_one():
+    class Nested(Toy):
+        def encode(self, texts):
+            rows = super().encode(texts)
+            return [
+                encode_terms(self, text.split(), cache).sum(axis=0) if " " in text else row
+                for text, row in zip(texts, rows, strict=True)
+            ]
+
+    cache, model = TermCache(max_bytes=12), Nested(1.0)
+    parts = cr.load_encoder(Toy(1.0)).encode(["a", "b"]).sum(axis=0)
+    assert encode_terms(model, ["a b"], cache)[0] == pytest.approx(parts / np.linalg.norm(parts))
+    assert model.seen == ["a b", "a", "b"]
+    assert len(cache) == 1
+
+
+def test_models_of_other_dimensions_with_one_fingerprint_are_refused():
+    class Wide(Toy):
+        def encode(self, texts):
+            return [[1.0] * 4 for _ in texts]
+
+    one, two = Toy(), Wide()
+    one.fingerprint = two.fingerprint = "toy:one for two"
+    encode_terms(one, ["a"])
+    with pytest.raises(ValueError, match="4 dimensions, another one with the same fingerprint 3"):
+        encode_terms(two, ["b"])
 
 
 def test_a_changed_result_does_not_change_the_cache():
@@ -356,6 +417,23 @@ def test_threads_encode_a_term_once():
         results = list(pool.map(work, range(8)))
     assert sorted(model.seen) == sorted(terms)
     assert all(np.array_equal(results[0], result) for result in results)
+
+
+def test_threads_that_push_each_other_s_terms_out_get_their_own():
+    cache, models = TermCache(max_bytes=20 * 12), [Toy(1.0), Toy(2.0)]
+    start = threading.Barrier(4)
+
+    def work(number):
+        start.wait()
+        model = models[number % 2]
+        for turn in range(40):
+            terms = [f"{'x' * ((number + turn + i) % 13)}{i}" for i in range(15)]
+            expected = cr.load_encoder(Toy(model.shift)).encode(terms)
+            assert np.array_equal(encode_terms(model, terms, cache), expected)
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, range(4)))
+    assert cache.nbytes <= cache.max_bytes
 
 
 def test_no_terms_give_no_rows():
