@@ -47,13 +47,16 @@ NOTHING = Prepared(Keywords(), 0, moment=2**62)
 
 
 class _Group(NamedTuple):
-    """Candidates with m keywords each, one per line."""
+    """Candidates with m keywords each, one per line.
+
+    Texts with many keywords make one group without products. Their lines are filled up with the
+    row of the first keyword, at weight 0.
+    """
 
     places: Rows  # (g,), among the candidates
     rows: Rows  # (g, m), in the term table
     weights: Floats  # (g, m)
-    products: Floats | None  # (g, m, m); None for the group of texts with many keywords, whose
-    # lines are filled up with weights of 0
+    products: Floats | None  # (g, m, m)
 
 
 class _Scored(NamedTuple):
@@ -194,7 +197,7 @@ class CandidateKeywords:
             in_a, along = _multiplied(table, _distinct(table, groups), near, direction, self._tau)
             in_a[equal[equal >= 0]] = True
             for group in groups:
-                absorbed = in_a[group.rows] | (group.weights == 0)
+                absorbed = in_a[group.rows]
                 length, causal = _scores(table, group, absorbed, along, direction)
                 result.length[group.places], result.causal[group.places] = length, causal
                 result.has_residual[group.places] = ~absorbed.all(axis=1)
@@ -340,7 +343,7 @@ def _look_again(
     for start in range(0, len(rows), EXACT_BLOCK):
         block = rows[start : start + EXACT_BLOCK]
         cosines = (table.vectors[block].astype(np.float64) @ keywords).max(axis=1)
-        absorbed[block] = np.clip(cosines, -1.0, 1.0) >= threshold
+        absorbed[block] = cosines >= threshold
 
 
 def _scores(

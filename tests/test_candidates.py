@@ -81,18 +81,31 @@ def test_centroids_that_nearly_cancel_are_added_up_exactly():
 def test_a_cosine_within_float32_of_tau_is_decided_in_float64():
     size, tau = 512, 0.6
     rng = np.random.default_rng(4)
-    query, other = np.linalg.qr(rng.normal(size=(size, 2)))[0].T
+    query, *others = np.linalg.qr(rng.normal(size=(size, 40)))[0].T
+    # The threshold is 2e-7 below tau; float32 products are about 3e-8 off.
+    cosines = tau + np.concatenate([[-1e-5, -1e-6, 1e-6, 1e-5], rng.uniform(-3e-7, -1e-7, 796)])
     table = {"q": tuple(query)}
-    offsets = [-1e-5, -2e-6, -1e-6, 0.0, 1e-6, 1e-5]
-    for place, offset in enumerate(offsets):
-        cosine = tau + offset
+    for place, cosine in enumerate(cosines):
+        other = others[place % len(others)]
         table[f"t{place}"] = tuple(cosine * query + np.sqrt(1 - cosine**2) * other)
-    encoder = TableEncoder(table, default=tuple(other))
-    ranking = cr.CausalReranker(encoder, Written(), tau=tau, method="causal").rank(
-        "q", [" ".join(f"t{place}" for place in range(len(offsets)))]
-    )
-    assert set(ranking[0].shared) == {"t3", "t4", "t5"}
-    assert set(ranking[0].residual) == {"t0", "t1", "t2"}
+    encoder = TableEncoder(table, default=tuple(others[0]))
+    texts = [" ".join(f"t{8 * i + j}" for j in range(8)) for i in range(100)]
+    ranking = cr.CausalReranker(encoder, Written(), tau=tau, method="causal").rank("q", texts)
+    shared = set()
+    for ranked in ranking:
+        part = cr.partition({"q": 1.0}, Written().document(ranked.text), encoder, tau)
+        assert (ranked.shared, ranked.residual) == (part.shared, part.residual)
+        shared |= set(ranked.shared)
+    assert {"t2", "t3"} <= shared
+    assert not shared & {"t0", "t1"}
+    assert 200 < len(shared) < 600
+
+
+def test_weights_near_the_end_of_float64_s_range_lose_no_digits():
+    encoder = TableEncoder({"q": (1, 0, 0), "a": (0.6, 0.8, 0), "b": (0, 0, 0)})
+    documents = ["a:1e-160 b:1e-320", "a:1e-300", "a:1e300 b:1e300", "a:1e300 q:1e-300"]
+    ranking = cr.CausalReranker(encoder, Written(), tau=0.9, method="causal").rank("q", documents)
+    assert {round(ranked.causal, 6) for ranked in ranking} == {0.6}
 
 
 @pytest.mark.parametrize("method", ["causal", "hybrid", "similarity"])
