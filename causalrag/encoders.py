@@ -196,8 +196,10 @@ def load_encoder(source: object) -> EncoderAdapter:
     source : str, Path or object
         A known name: ``"use"`` (Universal Sentence Encoder multilingual v3; Chinese, English and
         more; 512 dimensions), ``"minilm"`` (all-MiniLM-L6-v2, English; extra ``models``), ``"e5"``
-        (multilingual-e5-small in 4 bits; extra ``e5``). A folder saved by sentence-transformers
-        (extra ``models``). Any object with ``encode(texts)`` or ``encode(texts, role)``.
+        (multilingual-e5-small in 4 bits; extra ``e5``), ``"bge-m3"`` (BGE-M3, dense; extra
+        ``models``; the folder ``bge-m3`` below ``$CAUSALRAG_MODELS``). A folder saved by
+        sentence-transformers (extra ``models``). Any object with ``encode(texts)`` or
+        ``encode(texts, role)``.
 
     Returns
     -------
@@ -211,6 +213,8 @@ def load_encoder(source: object) -> EncoderAdapter:
     UnknownEncoderError
         If a string or path is neither a known name nor a folder (a `ValueError` and a
         `FileNotFoundError`).
+    FileNotFoundError
+        If there is no folder with the weights of ``"bge-m3"``; the message says how to get them.
     ValueError
         If the folder holds no sentence-transformers model.
     ImportError

@@ -20,6 +20,7 @@ from causalrag.candidates import CandidateKeywords
 from causalrag.documents import Documents, check_query, document_cosines, read_documents
 from causalrag.encoders import load_encoder
 from causalrag.keywords import KeywordExtractor
+from causalrag.keywords.base import check_extractor
 from causalrag.prepared import KnownTexts
 from causalrag.ranking import Outcome, Partition, Ranked, Ranking, Reason
 from causalrag.residual import (
@@ -30,6 +31,7 @@ from causalrag.residual import (
     check_choice,
     partition,
 )
+from causalrag.scores import finite_scores, minmax
 
 __all__ = [
     "ABSORPTIONS",
@@ -49,8 +51,6 @@ METHODS = ("similarity", "causal", "causal_fallback", "hybrid")
 
 Floats = NDArray[np.float64]
 
-# A spread below this share of the largest value is rounding, and min-max would blow it up.
-SPREAD_ROUNDING = 1e-10
 # A spread below this share of the largest value orders documents by next to nothing.
 FLAT_SPREAD = 0.01
 
@@ -77,10 +77,10 @@ def hybrid(similarity: ArrayLike, causal: ArrayLike, weight: float = 0.5) -> Flo
         If the lengths differ, a score is NaN or infinite, or `weight` is outside [0, 1].
     """
     _check_weight(weight)
-    first, second = _scores(similarity, "similarity"), _scores(causal, "causal")
+    first, second = finite_scores(similarity, "similarity"), finite_scores(causal, "causal")
     if len(first) != len(second):
         raise ValueError(f"{len(first)} similarity scores but {len(second)} causal scores")
-    return weight * _minmax(first) + (1.0 - weight) * _minmax(second)
+    return weight * minmax(first) + (1.0 - weight) * minmax(second)
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,7 +140,7 @@ class CausalReranker:
         check_choice("method", self.method, METHODS)
         _check_weight(self.weight)
         if self.keywords is not None:
-            _check_extractor(self.keywords)
+            check_extractor(self.keywords)
         object.__setattr__(self, "encoder", load_encoder(self.encoder))
 
     def rank(
@@ -246,19 +246,6 @@ class CausalReranker:
         return tuple(flags)
 
 
-def _minmax(values: Floats) -> Floats:
-    if not len(values):
-        return values
-    largest = float(np.abs(values).max())
-    if largest > 1e300:  # the spread itself could overflow
-        values, largest = values / largest, 1.0
-    low, spread = values.min(), np.ptp(values)
-    if spread <= SPREAD_ROUNDING * largest:
-        return np.zeros(len(values))
-    result: Floats = (values - low) / spread
-    return result
-
-
 def _flat(values: Floats) -> bool:
     if len(values) < 2:
         return False
@@ -266,23 +253,9 @@ def _flat(values: Floats) -> bool:
     return bool(np.ptp(values / largest) < FLAT_SPREAD) if largest > 0 else True
 
 
-def _scores(values: ArrayLike, name: str) -> Floats:
-    try:
-        array = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise TypeError(f"{name} must be a sequence of numbers: {error}") from error
-    if array.ndim != 1:
-        raise ValueError(f"{name} must have shape (n,), not {array.shape}")
-    finite = np.isfinite(array)
-    if not finite.all():
-        place = int(np.argmin(finite))
-        raise ValueError(f"{name}[{place}] is {array[place]}; drop or repair it first")
-    return array
-
-
 def _given_scores(scores: ArrayLike, expected: int) -> Floats:
     # A copy: the ranking must not change when the caller's array does.
-    array = _scores(scores, "scores").copy()
+    array = finite_scores(scores, "scores").copy()
     if len(array) != expected:
         raise ValueError(f"{len(array)} scores for {expected} documents; give one score each")
     return array
@@ -302,12 +275,3 @@ def _check_top_k(top_k: int | None) -> None:
         raise TypeError(f"top_k must be an int or None, not {type(top_k).__name__}")
     if top_k < 1:
         raise ValueError(f"top_k is {top_k}; give at least 1, or None for all documents")
-
-
-def _check_extractor(keywords: Any) -> None:
-    for name in ("document", "query"):
-        if not callable(getattr(keywords, name, None)):
-            raise TypeError(
-                f"keywords is a {type(keywords).__name__} without .{name}(text); give an extractor "
-                "such as TfidfKeywords.fit(texts), or None to fit one on the candidates"
-            )

@@ -6,7 +6,7 @@ from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from causalrag.documents import Documents
 
@@ -62,18 +62,3 @@ def check_count(name: str, value: int) -> None:
         raise TypeError(f"{name} must be an int, not {type(value).__name__}")
     if value < 1:
         raise ValueError(f"{name} is {value}; give at least 1")
-
-
-def finite_scores(values: ArrayLike, name: str) -> Floats:
-    """Read (n,) scores, refusing NaN and infinities."""
-    try:
-        array = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise TypeError(f"{name} must be a sequence of numbers: {error}") from error
-    if array.ndim != 1:
-        raise ValueError(f"{name} must have shape (n,), not {array.shape}")
-    finite = np.isfinite(array)
-    if not finite.all():
-        place = int(np.argmin(finite))
-        raise ValueError(f"{name}[{place}] is {array[place]}; drop or repair it first")
-    return array

@@ -12,14 +12,12 @@ from numbers import Integral, Real
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from causalrag.retrieve.base import Hits, finite_scores
+from causalrag.retrieve.base import Hits
+from causalrag.scores import finite_scores, minmax
 
 __all__ = ["reciprocal_rank_fusion", "score_fusion"]
 
 Floats = NDArray[np.float64]
-
-# A spread below this share of the largest score is rounding, as in `causalrag.hybrid`.
-SPREAD_ROUNDING = 1e-10
 
 
 def reciprocal_rank_fusion(
@@ -120,7 +118,7 @@ def score_fusion(scores: Iterable[ArrayLike], weights: Iterable[float] | None = 
     ]
     _size([len(values) for values in read], None)
     shares = _shares(weights, len(read))
-    normal = [share * _minmax(values) for share, values in zip(shares, read, strict=True)]
+    normal = [share * minmax(values) for share, values in zip(shares, read, strict=True)]
     return _sum(np.array(normal))
 
 
@@ -170,19 +168,6 @@ def _mean_ranks(scores: Floats) -> Floats:
     last = np.cumsum(counts)
     ranks: Floats = (last - (counts - 1) / 2)[group]
     return ranks
-
-
-def _minmax(values: Floats) -> Floats:
-    if not len(values):
-        return values
-    largest = float(np.abs(values).max())
-    if largest > 1e300:  # the spread itself could overflow
-        values, largest = values / largest, 1.0
-    low, spread = values.min(), np.ptp(values)
-    if spread <= SPREAD_ROUNDING * largest:
-        return np.zeros(len(values))
-    result: Floats = (values - low) / spread
-    return result
 
 
 def _shares(weights: Iterable[float] | None, count: int) -> Floats:
