@@ -237,6 +237,8 @@ class CausalReranker:
             return tuple(flags)
         if _flat(evidence.causal[ordinary]):
             flags.append("flat causal scores: they hardly tell the documents apart")
+        if self.method == "hybrid" and len(base) == 1:
+            flags.append("one candidate: min-max leaves nothing to tell apart, its score is 0")
         if not evidence.query_vector.any():
             flags.append("zero query vector: every causal score is 0")
         if not evidence.query_keywords:

@@ -284,6 +284,11 @@ def test_other_forms_are_refused_with_what_is_expected(run, qrels, error, words)
 # --- names of measures --------------------------------------------------------------------------
 
 
+def test_a_measure_in_the_wrong_case_is_answered_with_the_right_one():
+    with pytest.raises(ValueError, match=r"unknown measure 'ndcg@10'.*names have their case: nDCG"):
+        ev.evaluate({"q": {"a": 1.0}}, {"q": {"a": 1}}, measures=["ndcg@10"])
+
+
 @pytest.mark.parametrize(
     "name",
     ["ndgc@10", "nDCG@", "nDCG@x", "nDCG@1.5", "", "P", "import os", "P(5)", "nDCG(depth=3)@5"],

@@ -176,6 +176,13 @@ def test_hard_case_17_one_document_one_keyword_and_bounds_of_k(method):
             rr.rank("yeast", ["gas"], top_k=k)
 
 
+def test_hard_case_17_the_hybrid_of_one_document_says_why_its_score_is_0():
+    told = "one candidate: min-max leaves nothing to tell apart, its score is 0"
+    assert told in reranker("hybrid").rank("yeast", ["gas"]).flags
+    assert told not in reranker("hybrid").rank("yeast", ["gas", "rye"]).flags
+    assert told not in reranker("causal").rank("yeast", ["gas"]).flags
+
+
 def test_hard_case_18_metadata_and_ids_are_kept_and_both_scores_are_named():
     documents = [
         {"id": 7, "text": "gas", "source": {"page": 3}},

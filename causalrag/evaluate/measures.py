@@ -231,6 +231,10 @@ def _by_name(name: str) -> ir_measures.Measure:
             warnings.simplefilter("ignore", DeprecationWarning)
             return ir_measures.parse_measure(name)
     if plain[1] not in ir_measures.measures.registry:
-        raise NameError(f"there is no {plain[1]}")
+        known = {known.casefold(): known for known in ir_measures.measures.registry}
+        meant = known.get(plain[1].casefold())
+        raise NameError(
+            f"there is no {plain[1]}" + (f"; names have their case: {meant}" if meant else "")
+        )
     measure: ir_measures.Measure = ir_measures.measures.registry[plain[1]]
     return measure if plain[2] is None else measure @ int(plain[2])
