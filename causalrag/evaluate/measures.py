@@ -231,7 +231,8 @@ def _by_name(name: str) -> ir_measures.Measure:
             warnings.simplefilter("ignore", DeprecationWarning)
             return ir_measures.parse_measure(name)
     if plain[1] not in ir_measures.measures.registry:
-        known = {known.casefold(): known for known in ir_measures.measures.registry}
+        registry = ir_measures.measures.registry
+        known = {name.casefold(): str(measure) for name, measure in registry.items()}
         meant = known.get(plain[1].casefold())
         raise NameError(
             f"there is no {plain[1]}" + (f"; names have their case: {meant}" if meant else "")
