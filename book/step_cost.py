@@ -8,12 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import time
-import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -171,21 +168,12 @@ def summarise(queries: pd.DataFrame, embed_s: float) -> pd.DataFrame:
 
 
 def scifact() -> tuple[list[str], list[tuple[str, str]], dict[str, str]]:
-    """Read SciFact's documents and test queries in the order of its files, and their checksums."""
-    root = os.environ.get("CAUSALRAG_DATA", "").strip()
-    if not root:
-        raise ValueError(
-            "the cost is timed on SciFact: set CAUSALRAG_DATA to the folder that holds "
-            "beir/scifact.zip"
-        )
-    tested = set(cr.datasets.beir_qrels("scifact")["query_id"])
-    with zipfile.ZipFile(Path(root).expanduser() / "beir" / "scifact.zip") as archive:
-        data = {name: archive.read(f"scifact/{name}.jsonl") for name in ("corpus", "queries")}
-    documents, queries = (list(_json_lines(data[name])) for name in ("corpus", "queries"))
-    checksums = {f"{n}.jsonl": hashlib.sha256(data[n]).hexdigest() for n in data}
-    asked = [(str(q["_id"]), q["text"]) for q in queries if str(q["_id"]) in tested]
-    return list(read_documents(documents).texts), asked, checksums
-
-
-def _json_lines(data: bytes) -> Iterator[dict[str, Any]]:
-    return (json.loads(line) for line in data.decode("utf-8-sig").split("\n") if line.strip())
+    """Read SciFact's documents in the order of its file, its test queries, and checksums of both."""
+    data = cr.datasets.beir("scifact")
+    texts, asked = list(read_documents(data.corpus.values()).texts), list(data.queries.items())
+    parts = {"documents": texts, "queries": asked}
+    checksums = {
+        name: hashlib.sha256(json.dumps(part, ensure_ascii=False).encode()).hexdigest()
+        for name, part in parts.items()
+    }
+    return texts, asked, checksums

@@ -28,7 +28,7 @@ from causalrag._models import (
     weights_folder,
 )
 from causalrag.documents import Documents, check_query, read_documents
-from causalrag.encoders import UnknownEncoderError
+from causalrag.encoders import UnknownEncoderError, _own_text
 
 __all__ = ["CROSS_ENCODERS", "CrossEncoderAdapter", "load_cross_encoder"]
 
@@ -342,8 +342,3 @@ def _limit_length(model: Any) -> None:
 
 def _unchanged(scores: Any) -> Any:
     return scores
-
-
-def _own_text(model: object, attribute: str) -> str | None:
-    value = getattr(model, attribute, None)
-    return value if isinstance(value, str) and value else None
