@@ -168,7 +168,7 @@ def summarise(queries: pd.DataFrame, embed_s: float) -> pd.DataFrame:
 
 
 def scifact() -> tuple[list[str], list[tuple[str, str]], dict[str, str]]:
-    """Read SciFact's documents in the order of its file, its test queries, and checksums of both."""
+    """Read SciFact: its documents in file order, its test queries, and checksums of both."""
     data = cr.datasets.beir("scifact")
     texts, asked = list(read_documents(data.corpus.values()).texts), list(data.queries.items())
     parts = {"documents": texts, "queries": asked}
