@@ -8,6 +8,7 @@ import pytest
 
 from causalrag import datasets
 from causalrag.datasets import ROLES
+from causalrag.documents import read_documents
 
 DATA = Path(datasets.__file__).parents[1] / "data"
 CORPORA = {"diagnostic": datasets.diagnostic, "second": datasets.second}
@@ -90,3 +91,10 @@ def test_no_text_stands_in_two_corpora():
         for d in theme.documents
     ]
     assert len(texts) == len(set(texts))
+
+
+def test_the_full_text_is_what_a_reranker_reads():
+    corpus = datasets.opening()
+    documents = [d for theme in corpus.themes for d in theme.documents]
+    assert corpus.texts == [d.full_text for d in documents] == list(read_documents(documents).texts)
+    assert documents[0].full_text == f"{documents[0].title} {documents[0].text}"

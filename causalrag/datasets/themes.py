@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from causalrag.documents import joined
+
 ROLES = ("target", "stuffed", "near", "unrelated")
 
 
@@ -26,6 +28,11 @@ class Document:
     title: str
     text: str
     extra: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+    @property
+    def full_text(self) -> str:
+        """Title and text, as `CausalReranker.rank` reads them."""
+        return joined((self.title, self.text))
 
 
 @dataclass(frozen=True)
@@ -49,6 +56,11 @@ class Corpus:
     """Themes in the order of the file."""
 
     themes: tuple[Theme, ...]
+
+    @property
+    def texts(self) -> list[str]:
+        """The full text of every document, theme by theme; what an extractor is fitted on."""
+        return [document.full_text for theme in self.themes for document in theme.documents]
 
 
 def load_themes(folder: str | Path) -> Corpus:
