@@ -124,7 +124,7 @@ lock:  ## renew requirements/*.lock from pyproject.toml; UPGRADE=1 for the newes
 	    --annotation-style line --constraint requirements/constraints.txt $(if $(UPGRADE),--upgrade) "$$@" pyproject.toml; \
 	} && \
 	compile --extra book --extra beir --extra llm --extra dev -o requirements/book.lock && \
-	compile --extra models --extra keybert --extra e5 --extra dev --constraint requirements/book.lock -o requirements/models.lock && \
+	compile --extra models --extra beir --extra keybert --extra e5 --extra dev --constraint requirements/book.lock -o requirements/models.lock && \
 	grep -Ev '^(nvidia-|cuda-|triton)' requirements/models.lock > "$$tools/models.lock" && \
 	cp "$$tools/models.lock" requirements/models.lock && \
 	echo "Renewed requirements/book.lock and requirements/models.lock"

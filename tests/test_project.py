@@ -116,12 +116,14 @@ def test_environment_yml_holds_every_requirement_with_its_bounds(requirement):
         assert set(requirement.specifier) <= set(listed)
 
 
-def test_environment_yml_holds_the_models_that_no_extra_installs():
-    listed = full_set()
-    assert {"flagembedding", "sentence-transformers", "torch"} <= listed.keys()
-    # 5.24 breaks FlagEmbedding's import
-    assert not listed["transformers"].specifier.contains("5.24.0")
-    assert listed["transformers"].specifier.contains("5.23.0")
+def test_transformers_stays_below_the_version_that_breaks_flagembedding():
+    bounds = [r.specifier for r in wanted("models") if canonicalize_name(r.name) == "transformers"]
+    bounds.append(full_set()["transformers"].specifier)
+    assert len(bounds) == 2
+    for bound in bounds:
+        assert not bound.contains("5.24.0")
+        assert bound.contains("5.23.0")
+    assert bounds[0].contains(version_of(pins("models.lock")["transformers"]))
 
 
 def test_environment_yml_takes_the_pythons_of_the_project():
