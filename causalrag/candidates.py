@@ -100,16 +100,16 @@ class CandidateKeywords:
     ) -> None:
         self._query = query
         self._documents = documents
-        self._encoder = encoder
+        self.encoder = encoder
         self._given_extractor = extractor
-        self._tau = tau
-        self._absorption = absorption
+        self.tau = tau
+        self.absorption = absorption
         self._known = None if extractor is None else known
 
     @cached_property
     def query_vector(self) -> Floats:
         """E(q), a unit vector of shape (h,)."""
-        return query_vector(self._query, self._encoder)
+        return query_vector(self._query, self.encoder)
 
     @cached_property
     def query_keywords(self) -> Keywords:
@@ -126,15 +126,22 @@ class CandidateKeywords:
         """Eq. 5 for every document, shape (n,); 0.0 where B is empty."""
         return self._scored.causal
 
+    def keywords(self, index: int) -> Keywords:
+        """K_d of one document."""
+        return self._scored.keywords[index]
+
+    def shared_terms(self, index: int) -> list[str]:
+        """List the terms of one document's A, sorted."""
+        return list(compress(sorted(self.keywords(index)), self._absorbed(index)))
+
     def partition(self, index: int) -> Partition:
         """Split one document's keywords into A and B (Eq. 3)."""
-        scored, query = self._scored, self.query_keywords
-        keywords = scored.keywords[index]
-        shared = list(compress(sorted(keywords), self._absorbed(index)))
+        keywords, query = self.keywords(index), self.query_keywords
+        shared = self.shared_terms(index)
         reasons = {term: Reason(term, 1.0) for term in shared if term in query}
         near = [term for term in shared if term not in query]
         if near:
-            reasons |= zip(near, nearest(self._encoder, near, query.terms), strict=True)
+            reasons |= zip(near, nearest(self.encoder, near, query.terms), strict=True)
         return split(keywords, reasons)
 
     def _absorbed(self, index: int) -> Flags:
@@ -152,14 +159,14 @@ class CandidateKeywords:
         if length <= COSINE_ROUNDING:
             return dict.fromkeys(residual, 0.0)
         shares = residual.weights / residual.weights.sum()
-        vectors = term_vectors(self._encoder, residual.terms)
+        vectors = term_vectors(self.encoder, residual.terms)
         parts = vectors @ self.query_vector * shares / length
         order = np.argsort(-np.abs(parts), kind="stable")
         return {residual.terms[i]: float(parts[i]) for i in order}
 
     def flags(self, index: int) -> tuple[str, ...]:
         """Say what is unusual about one document's keywords."""
-        if not self._scored.keywords[index]:
+        if not self.keywords(index):
             return ("no keywords: B is empty, causal score 0",)
         if not self.has_residual[index]:
             return ("empty B: every keyword is absorbed, causal score 0",)
@@ -186,15 +193,15 @@ class CandidateKeywords:
         keywords = [text.keywords for text in texts]
         has_residual = np.zeros(len(texts), dtype=np.bool_)
         result = _Scored(keywords, [], has_residual, *np.zeros((2, len(texts))))
-        with TERM_CACHE.lend(self._encoder) as table:
+        with TERM_CACHE.lend(self.encoder) as table:
             groups = self._current(texts, table, known)
-            if self._absorption == "semantic":
+            if self.absorption == "semantic":
                 near = equal = table.rows(query.terms, self._encode)
             else:
                 near, equal = NO_ROWS, table.find(query.terms)
             if table.size:
                 check_size(table.vectors.shape[1], len(direction))
-            in_a, along = _multiplied(table, _distinct(table, groups), near, direction, self._tau)
+            in_a, along = _multiplied(table, _distinct(table, groups), near, direction, self.tau)
             in_a[equal[equal >= 0]] = True
             for group in groups:
                 absorbed = in_a[group.rows]
@@ -205,7 +212,7 @@ class CandidateKeywords:
         return result
 
     def _encode(self, terms: list[str]) -> Vectors:
-        return self._encoder.encode(terms, "term")
+        return self.encoder.encode(terms, "term")
 
     def _read(self, known: KnownTexts) -> list[Prepared]:
         """Look up what is known of each text; extract the keywords of new ones."""

@@ -213,6 +213,11 @@ class Ranking(Sequence[Ranked]):
         """What is unusual about the whole ranking, in words."""
         return self._outcome.flags
 
+    @property
+    def outcome(self) -> Outcome:
+        """The arrays behind it, one entry per candidate, those that `top_k` cut off included."""
+        return self._outcome
+
     def __len__(self) -> int:
         return len(self._outcome.order)
 
