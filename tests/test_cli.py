@@ -15,6 +15,8 @@ import pytest
 import causalrag as cr
 from causalrag import cli, terminal
 from causalrag.claims import Recorder, load_claims, write_records
+from causalrag.cli.files import texts
+from causalrag.cli.rank import table
 from causalrag.rerank import METHODS
 
 COMMAND = [sys.executable, "-m", "causalrag.cli"]
@@ -222,7 +224,7 @@ def test_files_are_read_once_sorted_and_an_explicit_file_may_have_any_suffix(tmp
         (tmp_path / name).write_text(name)
     (tmp_path / "a.md").write_text("a.md", encoding="utf-8-sig")
     paths = [tmp_path / "d.rst", tmp_path, tmp_path / "sub", tmp_path / "a.md"]
-    assert [text for _, text in cli._texts(paths)] == ["d.rst", "a.md", "b.txt", "sub/c.TXT"]
+    assert [text for _, text in texts(paths)] == ["d.rst", "a.md", "b.txt", "sub/c.TXT"]
 
 
 def test_candidates_bound_what_is_re_ranked(capsys, folder):
@@ -237,9 +239,9 @@ def test_candidates_bound_what_is_re_ranked(capsys, folder):
 
 @pytest.mark.parametrize("columns", [20, 30, 45, 80, 200])
 def test_the_table_fits_any_width(folder, columns):
-    texts = [{"id": f"文件夹/很长的中文文件名{i}" * 3, "text": "gas yeast"} for i in range(3)]
-    ranking = cr.CausalReranker("use", method="causal").rank("bread", texts)
-    lines = cli._table(ranking, "3 of 3 files re-ranked", columns).splitlines()
+    documents = [{"id": f"文件夹/很长的中文文件名{i}" * 3, "text": "gas yeast"} for i in range(3)]
+    ranking = cr.CausalReranker("use", method="causal").rank("bread", documents)
+    lines = table(ranking, "3 of 3 files re-ranked", columns).splitlines()
     assert max(map(cells, lines)) <= columns
     assert all(str(rank) in line for rank, line in enumerate(lines[1:4], start=1))
 
