@@ -69,7 +69,7 @@ def read_members(archive: Archive, wanted: list[tuple[str, ...]]) -> list[tuple[
         If the archive or a member is damaged, a member points out of its folder, or wanted ones are
         absent: all of them are named.
     """
-    with _opened(archive) as (file, members):
+    with opened(archive) as (file, members):
         names = [
             next((n for n in options if f"{archive.name}/{n}" in members), "") for options in wanted
         ]
@@ -93,7 +93,7 @@ def _absent(archive: Archive, members: list[str], absent: list[str]) -> str:
 
 
 @contextmanager
-def _opened(archive: Archive) -> Iterator[tuple[zipfile.ZipFile, list[str]]]:
+def opened(archive: Archive) -> Iterator[tuple[zipfile.ZipFile, list[str]]]:
     """Open the archive; whatever shows on reading that it is damaged becomes one ValueError."""
     try:
         with zipfile.ZipFile(archive.path) as file:

@@ -10,7 +10,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from causalrag.datasets.archives import Archive, _opened
+from causalrag.datasets.archives import Archive, opened
 from causalrag.documents import is_blank, joined
 
 __all__ = ["Law", "laws", "laws_path"]
@@ -93,7 +93,7 @@ def laws() -> tuple[Law, ...]:
         two files have one name, or a file is not UTF-8, has no title or no text. Names the file.
     """
     archive = Archive(laws_path(), "", "fetch it again")
-    with _opened(archive) as (file, members):
+    with opened(archive) as (file, members):
         names = [name for name in members if name.endswith(".md")]
         contents = [(name, file.read(name)) for name in names]
     found: dict[str, Law] = {}
