@@ -2,7 +2,8 @@
 
 `load_cross_encoder` gives an object whose ``scores`` go to `CausalReranker.rank` as a first stage.
 Scores are the model's raw outputs: a sigmoid would round the high ones to one value. Nothing is
-downloaded, and no pickle is loaded. FlagEmbedding's own classes are not used.
+downloaded, and no pickle is loaded. Those of its `CROSS_ENCODERS` run through FlagEmbedding, any
+other folder through sentence-transformers.
 """
 
 from __future__ import annotations
@@ -12,23 +13,27 @@ import json
 import sys
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from causalrag._models import (
-    _import_extra,
-    _well_formed,
+from causalrag._flag import BgeReranker
+from causalrag._weights import (
+    check_classifier,
     check_safetensors,
+    check_vocabulary,
+    complete,
     folder_fingerprint,
+    import_extra,
     loading_errors,
+    stored_tensors,
     weights_folder,
+    well_formed,
 )
 from causalrag.documents import Documents, check_query, read_documents
-from causalrag.encoders import UnknownEncoderError, _own_text
+from causalrag.encoders import _find_folder, _own_text
 
 __all__ = ["CROSS_ENCODERS", "CrossEncoderAdapter", "load_cross_encoder"]
 
@@ -197,10 +202,12 @@ def load_cross_encoder(source: object) -> CrossEncoderAdapter:
     ----------
     source : str, Path or object
         ``"bge-reranker-v2-m3"``, the paper's (section 4.4): its weights are in no package, and are
-        read from the folder of that name in ``$CAUSALRAG_MODELS`` (extra ``models``). A folder with
-        a sequence classification model of one label and safetensors weights (extra ``models``).
-        Any object with ``predict(pairs)``; of a sentence-transformers CrossEncoder the raw outputs
-        are taken, past its activation.
+        read from the folder of that name in ``$CAUSALRAG_MODELS`` by FlagEmbedding (extra
+        ``models``). A folder with a sequence classification model of one label and safetensors
+        weights, loaded by sentence-transformers (extra ``models``). A Hugging Face name of the form
+        owner/name that is no folder: the same from the local Hugging Face cache. Any object with
+        ``predict(pairs)``; of a sentence-transformers CrossEncoder the raw outputs are taken, past
+        its activation.
 
     Returns
     -------
@@ -211,13 +218,13 @@ def load_cross_encoder(source: object) -> CrossEncoderAdapter:
     TypeError
         If `source` is None or of another type.
     UnknownEncoderError
-        If a string or path is neither a known name nor a folder (a `ValueError` and a
-        `FileNotFoundError`).
+        If a string or path is neither a known name nor a folder, and in no local cache (a
+        `ValueError` and a `FileNotFoundError`).
     FileNotFoundError
         If the weights of a known name are not there; the message says how to get them.
     ValueError
         If the folder holds no sequence classification model, one with several labels, one without
-        a trained head, or pickled weights only.
+        a trained head or a vocabulary, or pickled weights only.
     ImportError
         If the extra is not installed or broken; the message holds the install line.
     """
@@ -225,17 +232,14 @@ def load_cross_encoder(source: object) -> CrossEncoderAdapter:
         return source
     if isinstance(source, str) and source in CROSS_ENCODERS:
         folder = weights_folder(source, CROSS_ENCODERS[source])
-        return CrossEncoderAdapter(_Folder(folder, source))
-    known = ", ".join(CROSS_ENCODERS)
+        return CrossEncoderAdapter(BgeReranker(folder, source))
     if isinstance(source, str | Path):
-        folder = Path(source).expanduser()
-        if not str(source).strip() or not folder.is_dir():
-            raise UnknownEncoderError(
-                f"unknown cross-encoder {str(source)!r}: not a known name ({known}) and no such "
-                "folder"
-            )
-        return CrossEncoderAdapter(_Folder(folder, folder.resolve().name))
+        folder, hub = _find_folder(source, "cross-encoder", CROSS_ENCODERS)
+        kind = BgeReranker if hub in CROSS_ENCODERS.values() else _Folder
+        with complete(hub):
+            return CrossEncoderAdapter(kind(folder, hub or folder.resolve().name))
     if not hasattr(source, "predict"):
+        known = ", ".join(CROSS_ENCODERS)
         raise TypeError(
             f"a cross-encoder is a known name ({known}), a folder or an object with .predict; "
             f"got {source!r:.60}"
@@ -264,7 +268,7 @@ class _Raw:
         # An activation given here comes before the one the model was saved with.
         with self._lock:
             return self._model.predict(
-                [(_well_formed(query), _well_formed(text)) for query, text in pairs],
+                [(well_formed(query), well_formed(text)) for query, text in pairs],
                 activation_fn=_unchanged,
                 show_progress_bar=False,
             )
@@ -274,9 +278,9 @@ class _Folder(_Raw):
     """A sequence classification model in a folder, loaded through sentence-transformers."""
 
     def __init__(self, folder: Path, name: str) -> None:
-        _check_config(folder)
+        check_classifier(folder)
         check_safetensors(folder)
-        library = _import_extra(name, "models", "sentence_transformers", "cross-encoder")
+        library = import_extra(name, "models", "sentence_transformers", "cross-encoder")
         try:
             model = library.CrossEncoder(
                 str(folder),
@@ -286,6 +290,7 @@ class _Folder(_Raw):
                 model_kwargs={"use_safetensors": True, "dtype": "float32"},
             )
             _check_head(folder, model)
+            check_vocabulary(folder, model.tokenizer)
         except loading_errors() as error:
             raise ValueError(f"cannot load the cross-encoder in {folder}: {error}") from error
         super().__init__(model, name)
@@ -298,33 +303,12 @@ class _Folder(_Raw):
         return folder_fingerprint(self._folder)
 
 
-def _check_config(folder: Path) -> None:
-    path = folder / "config.json"
-    if not path.is_file():
-        raise ValueError(f"{folder} is not a cross-encoder's folder: it has no config.json")
-    try:
-        kinds = json.loads(path.read_text(encoding="utf-8")).get("architectures") or []
-    except (ValueError, TypeError, AttributeError) as error:
-        raise ValueError(f"{path} is no model's configuration ({error}); fetch it again") from error
-    if not any(str(kind).endswith("ForSequenceClassification") for kind in kinds):
-        # Loaded anyway, such a model would be given a head of random numbers.
-        raise ValueError(
-            f"{folder} holds {', '.join(map(str, kinds)) or 'no named architecture'}, not a "
-            "sequence classification model; a cross-encoder's score comes from that head"
-        )
-
-
 def _check_head(folder: Path, model: Any) -> None:
     """Refuse weights without the head, which would be made up at random."""
-    safe_open = import_module("safetensors").safe_open
-    stored: set[str] = set()
-    for path in sorted(folder.glob("*.safetensors")):
-        with safe_open(str(path), framework="numpy") as weights:
-            stored.update(weights.keys())
     inner = model.model
     body = f"{inner.base_model_prefix}."
     head = {key for key in inner.state_dict() if not key.startswith(body)}
-    if missing := sorted(head - stored):
+    if missing := sorted(head - stored_tensors(folder)):
         raise ValueError(f"the weights lack the classification head ({', '.join(missing)})")
 
 

@@ -22,7 +22,8 @@ from typing import Any, Literal, Protocol, TypeGuard, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from causalrag._models import MODELS, SentenceTransformerFolder
+from causalrag._models import MODELS, folder_encoder
+from causalrag._weights import complete, hub_folder, is_hub_name
 from causalrag.termtable import TermTable, TermTables
 
 Vectors = NDArray[np.float32]
@@ -197,9 +198,12 @@ def load_encoder(source: object) -> EncoderAdapter:
         A known name: ``"use"`` (Universal Sentence Encoder multilingual v3; Chinese, English and
         more; 512 dimensions), ``"minilm"`` (all-MiniLM-L6-v2, English; extra ``models``), ``"e5"``
         (multilingual-e5-small in 4 bits; extra ``e5``), ``"bge-m3"`` (BGE-M3, dense; extra
-        ``models``; the folder ``bge-m3`` below ``$CAUSALRAG_MODELS``). A folder saved by
-        sentence-transformers (extra ``models``). Any object with ``encode(texts)`` or
-        ``encode(texts, role)``.
+        ``models``; the folder ``bge-m3`` below ``$CAUSALRAG_MODELS``). A folder (extra ``models``):
+        BGE-M3, if it holds ``colbert_linear.pt`` or ``sparse_linear.pt``, or a bare XLM-RoBERTa
+        without ``modules.json``; a model saved by sentence-transformers otherwise. A Hugging Face
+        name of the form owner/name that is no folder, such as
+        ``"sentence-transformers/all-mpnet-base-v2"``: the same from the local Hugging Face cache.
+        Any object with ``encode(texts)`` or ``encode(texts, role)``.
 
     Returns
     -------
@@ -211,12 +215,12 @@ def load_encoder(source: object) -> EncoderAdapter:
     TypeError
         If `source` is None or of another type.
     UnknownEncoderError
-        If a string or path is neither a known name nor a folder (a `ValueError` and a
-        `FileNotFoundError`).
+        If a string or path is neither a known name nor a folder, and in no local cache (a
+        `ValueError` and a `FileNotFoundError`).
     FileNotFoundError
         If there is no folder with the weights of ``"bge-m3"``; the message says how to get them.
     ValueError
-        If the folder holds no sentence-transformers model.
+        If the folder holds no such model, or one that lacks a part; BGE-M3 needs both its heads.
     ImportError
         If the encoder needs an extra that is not installed; the message holds the install line.
     """
@@ -229,18 +233,34 @@ def load_encoder(source: object) -> EncoderAdapter:
             return _LOADED[source]
     known = ", ".join(MODELS)
     if isinstance(source, str | Path):
-        folder = Path(source).expanduser()
-        if not str(source).strip() or not folder.is_dir():
-            raise UnknownEncoderError(
-                f"unknown encoder {str(source)!r}: not a known name ({known}) and no such folder"
-            )
-        return EncoderAdapter(SentenceTransformerFolder(folder), blank_is_zero=True)
+        folder, hub = _find_folder(source, "encoder", MODELS)
+        with complete(hub):
+            # In the cache a folder is named for the commit that it holds.
+            model = folder_encoder(folder, hub, hub and f"{hub}@{folder.name}")
+        return EncoderAdapter(model, blank_is_zero=True)
     if not hasattr(source, "encode"):
         raise TypeError(
             f"an encoder is a known name ({known}), a folder or an object with .encode; "
             f"got {_short(source)}"
         )
     return EncoderAdapter(source)
+
+
+def _find_folder(source: str | Path, kind: str, known: Iterable[str]) -> tuple[Path, str | None]:
+    """Give a model's folder and, if it lies in the local cache, its Hugging Face name."""
+    folder = Path(source).expanduser()
+    if str(source).strip() and folder.is_dir():
+        return folder, None
+    names = f"unknown {kind} {str(source)!r}: not a known name ({', '.join(known)})"
+    if not isinstance(source, str) or not is_hub_name(source):
+        raise UnknownEncoderError(f"{names} and no such folder")
+    cached = hub_folder(source, kind)
+    if cached is None:
+        raise UnknownEncoderError(
+            f"{names}, no such folder, and no model of that name in the local Hugging Face cache. "
+            f"Nothing is downloaded here; fetch it once with: hf download {source}"
+        )
+    return cached, source
 
 
 class TermCache(TermTables):

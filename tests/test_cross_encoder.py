@@ -3,19 +3,16 @@
 import json
 import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 import pytest
+from tiny_models import QUERY, TEXTS, cached, copied, logits, needs, tiny
 
 import causalrag as cr
-from causalrag import _models, encoders
+from causalrag import _weights
 from causalrag.cross_encoder import CrossEncoderAdapter, load_cross_encoder
 from causalrag.encoders import UnknownEncoderError
-
-QUERY = "why does bread rise"
-TEXTS = ["Yeast makes gas.", "Bread, bread, bread.", "The boiler loses pressure."]
 
 
 class Counts:
@@ -164,6 +161,11 @@ def test_an_unknown_name_or_missing_folder_lists_the_known_names(source):
         load_cross_encoder(source)
 
 
+def test_a_hugging_face_name_that_is_not_in_the_cache_says_how_to_fetch_it():  # hard case 21
+    with pytest.raises(UnknownEncoderError, match=r"bge-reranker.*hf download no/such-reranker$"):
+        load_cross_encoder("no/such-reranker")
+
+
 LOADERS = {
     "bge-reranker-v2-m3": lambda: load_cross_encoder("bge-reranker-v2-m3"),
     "bge-m3": lambda: cr.load_encoder("bge-m3"),
@@ -224,24 +226,24 @@ def test_pickled_weights_are_refused_with_the_command_that_converts_them(tmp_pat
         load_cross_encoder(tmp_path / "empty")
 
 
+@pytest.mark.parametrize("library", ["sentence_transformers", "FlagEmbedding"])
 @pytest.mark.parametrize(
     "cause", ["ModuleNotFoundError('no torch')", "RuntimeError('other torch')"]
 )
-def test_a_missing_or_broken_extra_gives_the_install_line(cause, tmp_path, monkeypatch):
+def test_a_missing_or_broken_extra_gives_the_install_line(library, cause, tmp_path, monkeypatch):
     # hard case 22
     monkeypatch.syspath_prepend(tmp_path)
-    (tmp_path / "sentence_transformers.py").write_text(f"raise {cause}\n")
-    monkeypatch.delitem(sys.modules, "sentence_transformers", raising=False)
-    folder_of(tmp_path / "bge-reranker-v2-m3")
-    folder_of(tmp_path / "bge-m3")
-    (tmp_path / "bge-m3" / "modules.json").write_text("[]")
+    (tmp_path / f"{library}.py").write_text(f"raise {cause}\n")
+    monkeypatch.delitem(sys.modules, library, raising=False)
+    folder = folder_of(tmp_path / "bge-reranker-v2-m3")
     monkeypatch.setenv("CAUSALRAG_MODELS", str(tmp_path))
-    for name, kind in (("bge-reranker-v2-m3", "cross-encoder"), ("bge-m3", "encoder")):
-        with pytest.raises(ImportError) as caught:
-            LOADERS[name]()
-        assert str(caught.value).startswith(f"{kind} {name!r} needs the extra 'models'")
-        assert 'pip install "causalrag[models]"' in str(caught.value)
-        assert cause.split("'")[1] in str(caught.value)
+    with pytest.raises(ImportError) as caught:
+        load_cross_encoder(folder.name if library == "FlagEmbedding" else folder)
+    message = str(caught.value)
+    assert message.startswith("cross-encoder 'bge-reranker-v2-m3' needs the extra 'models'")
+    assert 'pip install "causalrag[models]"' in message
+    assert cause.split("'")[1] in message
+    assert library in message
 
 
 def test_importing_the_module_loads_no_model_library():
@@ -253,76 +255,11 @@ def test_importing_the_module_loads_no_model_library():
 
 # --- tiny models, loaded as real ones are -------------------------------------------------------
 
-LINES = [QUERY, *TEXTS, "data transfer abroad", "数据出境的安全如何评估", "audit 数据 安全"]
-SPECIAL = {"bos": "<s>", "pad": "<pad>", "eos": "</s>", "unk": "<unk>", "mask": "<mask>"}
-
-
-def needs(*modules):
-    missing = [module for module in modules if find_spec(module) is None]
-    return pytest.mark.skipif(bool(missing), reason=f"not installed: {', '.join(missing)}")
-
-
-def tiny(folder, kind, length=512, **config):
-    """Save a random XLM-RoBERTa of two layers with its tokenizer, in safetensors."""
-    import tokenizers
-    import torch
-    import transformers
-
-    tokens = [SPECIAL[name] for name in ("bos", "pad", "eos", "unk", "mask")]
-    tokenizer = tokenizers.Tokenizer(tokenizers.models.Unigram())
-    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Metaspace()
-    trainer = tokenizers.trainers.UnigramTrainer(
-        vocab_size=300, special_tokens=tokens, unk_token="<unk>"
-    )
-    tokenizer.train_from_iterator(LINES, trainer)
-    tokenizer.post_processor = tokenizers.processors.TemplateProcessing(
-        single="<s> $A </s>",
-        pair="<s> $A </s> </s> $B </s>",
-        special_tokens=[("<s>", 0), ("</s>", 2)],
-    )
-    named = {f"{name}_token": token for name, token in SPECIAL.items()}
-    named |= {"cls_token": "<s>", "sep_token": "</s>"}
-    limit = {} if length is None else {"model_max_length": length}
-    transformers.PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, **named, **limit
-    ).save_pretrained(folder)
-    settings = {
-        "vocab_size": 300,
-        "hidden_size": 32,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 2,
-        "intermediate_size": 64,
-        "max_position_embeddings": 514,
-        "type_vocab_size": 1,
-        "pad_token_id": 1,
-        "bos_token_id": 0,
-        "eos_token_id": 2,
-        "initializer_range": 0.5,  # wide, so that scores of different texts differ
-    }
-    torch.manual_seed(7)
-    model = getattr(transformers, kind)(transformers.XLMRobertaConfig(**settings, **config))
-    model.eval().save_pretrained(folder)
-    return folder
-
 
 @pytest.fixture(scope="module")
 def reranker(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("models") / "bge-reranker-v2-m3"
+    folder = tmp_path_factory.mktemp("models") / "tiny-reranker"
     return tiny(folder, "XLMRobertaForSequenceClassification", num_labels=1)
-
-
-def logits(folder, pairs):
-    """The outputs of the model by transformers alone, one pair at a time."""
-    import torch
-    import transformers
-
-    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-    model = transformers.AutoModelForSequenceClassification.from_pretrained(folder).eval()
-    with torch.no_grad():
-        return [
-            float(model(**tokenizer(*pair, return_tensors="pt", truncation=True)).logits[0, 0])
-            for pair in pairs
-        ]
 
 
 @pytest.mark.models
@@ -347,10 +284,7 @@ def test_saturated_scores_stay_apart(tmp_path, reranker):  # hard case 20
     weights = load_file(reranker / "model.safetensors")
     weights["classifier.out_proj.weight"] *= 3.0
     weights["classifier.out_proj.bias"] += 500.0
-    folder = tmp_path / "saturated"
-    folder.mkdir()
-    for path in reranker.iterdir():
-        (folder / path.name).write_bytes(path.read_bytes())
+    folder = copied(reranker, tmp_path / "saturated")
     save_file(weights, folder / "model.safetensors", {"format": "pt"})
     import sentence_transformers
 
@@ -364,28 +298,41 @@ def test_saturated_scores_stay_apart(tmp_path, reranker):  # hard case 20
 
 @pytest.mark.models
 @needs("sentence_transformers")
-def test_the_known_name_is_read_from_the_folder_of_models(reranker, monkeypatch):
-    monkeypatch.setenv("CAUSALRAG_MODELS", str(reranker.parent))
-    cross = load_cross_encoder("bge-reranker-v2-m3")
-    assert cross.name == "bge-reranker-v2-m3"
-    assert cross.fingerprint == load_cross_encoder(reranker).fingerprint
-    assert cross.fingerprint.startswith("sha256:")
+def test_a_hugging_face_name_is_read_from_the_local_cache(reranker, tmp_path, monkeypatch):
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
+    snapshot = cached(reranker, "somebody/tiny-reranker", tmp_path)
+    cross, folder = load_cross_encoder("somebody/tiny-reranker"), load_cross_encoder(reranker)
+    assert cross.name == "somebody/tiny-reranker"
+    assert cross.fingerprint == folder.fingerprint
+    assert np.array_equal(cross.scores(QUERY, TEXTS), folder.scores(QUERY, TEXTS))
+    (snapshot / "model.safetensors").unlink()
+    with pytest.raises(ValueError, match=r"no \.safetensors.*hf download somebody/tiny-reranker"):
+        load_cross_encoder("somebody/tiny-reranker")
+
+
+@pytest.mark.models
+@needs("sentence_transformers")
+def test_a_folder_without_a_vocabulary_is_refused(reranker, tmp_path):
+    folder = copied(reranker, tmp_path / "no tokenizer")
+    (folder / "tokenizer.json").unlink()
+    (folder / "tokenizer_config.json").unlink()
+    with pytest.raises(ValueError, match="no vocabulary"):
+        load_cross_encoder(folder)
 
 
 @pytest.mark.models
 @needs("sentence_transformers")
 def test_the_fingerprint_follows_weights_and_settings_and_nothing_else(reranker, tmp_path):
-    whole = _models.folder_fingerprint(reranker)
-    copy = tmp_path / "other name"
-    copy.mkdir()
-    for path in reranker.iterdir():
-        (copy / path.name).write_bytes(path.read_bytes())
+    whole = _weights.folder_fingerprint(reranker)
+    copy = copied(reranker, tmp_path / "other name")
     (copy / "README.md").write_text("read me")
-    assert _models.folder_fingerprint(copy) == whole
+    assert _weights.folder_fingerprint(copy) == whole
     for name in ("tokenizer_config.json", "model.safetensors"):
         with (copy / name).open("ab") as file:
             file.write(b" ")
-        changed = _models.folder_fingerprint(copy)
+        changed = _weights.folder_fingerprint(copy)
         assert changed != whole
         whole = changed
 
@@ -421,100 +368,8 @@ def test_a_model_with_several_labels_or_without_a_head_is_refused(tmp_path):
 @pytest.mark.models
 @needs("sentence_transformers")
 def test_damaged_weights_are_one_error_that_names_the_folder(tmp_path, reranker):
-    folder = tmp_path / "cut"
-    folder.mkdir()
-    for path in reranker.iterdir():
-        data = path.read_bytes()
-        (folder / path.name).write_bytes(data[:-100] if path.suffix == ".safetensors" else data)
+    folder = copied(reranker, tmp_path / "cut")
+    weights = folder / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-100])
     with pytest.raises(ValueError, match=r"cannot load the cross-encoder in .*cut"):
         load_cross_encoder(folder)
-
-
-# --- bge-m3 -------------------------------------------------------------------------------------
-
-MODULES = [
-    {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
-    {"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
-    {
-        "idx": 2,
-        "name": "2",
-        "path": "2_Normalize",
-        "type": "sentence_transformers.models.Normalize",
-    },
-]
-
-
-@pytest.fixture
-def bge_m3(tmp_path, monkeypatch):
-    folder = tiny(tmp_path / "bge-m3", "XLMRobertaModel")
-    (folder / "modules.json").write_text(json.dumps(MODULES))
-    (folder / "1_Pooling").mkdir()
-    pooling = {"word_embedding_dimension": 32, "pooling_mode_cls_token": True}
-    pooling |= {"pooling_mode_mean_tokens": False}
-    (folder / "1_Pooling" / "config.json").write_text(json.dumps(pooling))
-    monkeypatch.setenv("CAUSALRAG_MODELS", str(tmp_path))
-    monkeypatch.setattr(encoders, "_LOADED", {})
-    return folder
-
-
-def states(folder, texts):
-    """The last hidden states by transformers alone, one array per text."""
-    import torch
-    import transformers
-
-    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-    model = transformers.AutoModel.from_pretrained(folder).eval()
-    with torch.no_grad():
-        return [
-            model(**tokenizer(text, return_tensors="pt")).last_hidden_state[0].numpy()
-            for text in texts
-        ]
-
-
-def unit(row):
-    return row / np.linalg.norm(row)
-
-
-@pytest.mark.models
-@needs("sentence_transformers")
-def test_bge_m3_takes_the_first_token_as_its_folder_says(bge_m3):
-    encoder = cr.load_encoder("bge-m3")
-    assert (encoder.name, encoder.dimension) == ("bge-m3", 32)
-    assert encoder.fingerprint == _models.folder_fingerprint(bge_m3)
-    vectors = encoder.encode([*TEXTS, ""])
-    for vector, state in zip(vectors, states(bge_m3, TEXTS), strict=False):
-        assert vector == pytest.approx(unit(state[0]), abs=1e-5)
-        assert np.abs(vector - unit(state.mean(axis=0))).max() > 0.01
-    assert not vectors[3].any()
-    assert np.array_equal(encoder.encode(TEXTS, "term"), encoder.encode(TEXTS, "query"))
-
-
-@pytest.mark.models
-@needs("sentence_transformers")
-def test_bge_m3_without_its_modules_or_their_settings_is_refused(bge_m3):
-    (bge_m3 / "1_Pooling" / "config.json").unlink()
-    with pytest.raises(ValueError, match=r"cannot load the model in .*bge-m3"):
-        cr.load_encoder("bge-m3")
-    (bge_m3 / "1_Pooling").rmdir()
-    with pytest.raises(ValueError, match=r"cannot load the model in .*bge-m3"):
-        cr.load_encoder("bge-m3")
-    (bge_m3 / "modules.json").unlink()
-    with pytest.raises(ValueError, match=r"has no modules\.json.*hf download BAAI/bge-m3"):
-        cr.load_encoder("bge-m3")
-
-
-@pytest.mark.models
-@needs("sentence_transformers")
-def test_the_command_in_the_message_converts_pickled_weights(bge_m3, monkeypatch):
-    import torch
-    from safetensors.torch import load_file
-
-    expected = cr.load_encoder("bge-m3").encode(TEXTS)
-    weights = bge_m3 / "model.safetensors"
-    torch.save(load_file(weights), bge_m3 / "pytorch_model.bin")
-    weights.unlink()
-    monkeypatch.setattr(encoders, "_LOADED", {})
-    with pytest.raises(ValueError, match="is a pickle") as caught:
-        cr.load_encoder("bge-m3")
-    exec(str(caught.value).partition('python -c "')[2].removesuffix('"'), {})
-    assert np.array_equal(cr.load_encoder("bge-m3").encode(TEXTS), expected)

