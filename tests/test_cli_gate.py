@@ -97,6 +97,8 @@ def test_the_gains_are_those_of_the_library(capsys, files, method):
         assert row["gain"] == row["reranked"] - row["baseline"]
         assert row["overlap"] == pytest.approx(statistics[row["query_id"]].overlap)
         assert row["excess_repetition"] == statistics[row["query_id"]].excess_repetition
+        largest = statistics[row["query_id"]].largest_excess_repetition
+        assert row["largest_excess_repetition"] == largest >= row["excess_repetition"]
     decision = gate.decide((new - old).to_numpy())
     assert (found["decision"], found["reason"]) == (decision.decision, decision.reason)
     assert found["gain"]["value"] == pytest.approx(decision.value)
@@ -382,7 +384,13 @@ SETTINGS |= {"window": 20, "measure": "nDCG@10"}
 
 def told(gains, level=0.95):
     frame = pd.DataFrame({"baseline": 0.5, "reranked": 0.5 + np.array(gains), "gain": gains})
-    frame = frame.assign(overlap=0.2, shared_weight=0.1, top_gap=0.3, excess_repetition=0.05)
+    frame = frame.assign(
+        overlap=0.2,
+        shared_weight=0.1,
+        top_gap=0.3,
+        excess_repetition=0.05,
+        largest_excess_repetition=0.2,
+    )
     return as_object(frame, SETTINGS, level, {"documents": 9})
 
 

@@ -114,6 +114,7 @@ def test_the_means_are_over_the_top_of_the_first_stage_not_of_the_re_ranking():
         assert found.top_gap == pytest.approx(0.2)
         for name in ("overlap", "shared_weight", "excess_repetition"):
             assert getattr(found, name) == pytest.approx(frame[name].mean())
+        assert found.largest_excess_repetition == frame["excess_repetition"].max() > 0
     assert gate.statistics(ranked(), KEYWORDS).n == 4
 
 

@@ -21,10 +21,11 @@ STATISTICS = {
     "shared_weight": "shared weight",
     "top_gap": "gap at the top",
     "excess_repetition": "excess repetition",
+    "largest_excess_repetition": "largest excess repetition",
 }
 NOTE = (
-    "They need no labels and replace none: what decides is whether the documents that share the "
-    "query's words answer it, and only labels say so."
+    "They need no labels and replace none: repeated words can show that documents were stuffed, "
+    "but whether a re-ranker gains depends on which documents answer, and only labels say so."
 )
 DRAW_AT_RANDOM = (
     "draw them at random from what users ask, label them in one go and run this again with all of "

@@ -45,23 +45,26 @@ SCREENING_MARGIN = 1e-4
 
 @dataclass(frozen=True)
 class Statistics:
-    """The statistics of one query, means over its top candidates.
+    """The statistics of one query, over its top candidates.
 
     Attributes
     ----------
     overlap, shared_weight, excess_repetition
         Means over the candidates, see `candidate_statistics`.
+    largest_excess_repetition
+        The largest excess repetition among the candidates: one stuffed document is enough.
     top_gap
         (s1 - s2) / s1 for the two highest base scores; 0.0 where s1 is not above zero, and where
         there is only one candidate.
     n
-        How many candidates the means are over.
+        How many candidates these are.
     """
 
     overlap: float
     shared_weight: float
     top_gap: float
     excess_repetition: float
+    largest_excess_repetition: float
     n: int
 
 
@@ -160,7 +163,10 @@ def statistics(
     first = np.argsort(-base, kind="stable")[:top].tolist()
     columns = _columns(ranking, evidence, first, keywords, absorbed)
     means = {name: float(column.mean()) for name, column in columns._asdict().items()}
-    return Statistics(top_gap=_top_gap(base), n=len(first), **means)
+    largest = float(columns.excess_repetition.max())
+    return Statistics(
+        top_gap=_top_gap(base), largest_excess_repetition=largest, n=len(first), **means
+    )
 
 
 def auc(
