@@ -70,6 +70,19 @@ def test_each_command_ranks_the_files_it_names(command, tmp_path):
         assert all(name in printed for name in ("0-tap.txt", "0-bread.txt"))
 
 
+def test_the_gate_command_in_the_text_decides_on_the_files_it_names(tmp_path):
+    (command,) = re.findall(r"`(causalrag gate [^`]+)`", README)
+    (tmp_path / "FOLDER").mkdir()
+    (tmp_path / "FOLDER" / "tap.txt").write_text("Close the tap and dry the joint.\n", "utf-8")
+    (tmp_path / "FOLDER" / "bread.txt").write_text("Yeast makes gas; bread rises.\n", "utf-8")
+    (tmp_path / "queries.jsonl").write_text(
+        '{"_id": "1", "text": "why does bread rise"}\n', "utf-8"
+    )
+    (tmp_path / "qrels.tsv").write_text("query-id\tcorpus-id\tscore\n1\tbread.txt\t1\n", "utf-8")
+    printed = cli(shlex.split(command)[1:], tmp_path)
+    assert "abstain" in printed  # one probe proves nothing
+
+
 def test_every_make_target_named_exists():
     named = set(re.findall(r"\bmake ([a-z][a-z-]*)\b", README))
     rules = re.findall(r"^([a-z][a-z-]*):", (ROOT / "Makefile").read_text("utf-8"), flags=re.M)
