@@ -1,8 +1,9 @@
 """Causal re-ranking for retrieval-augmented generation, taught and tested.
 
 The package holds the causal graph of terminal retrieval (`graph`, `simulate`), the re-ranking
-rule (`keywords`, `encoders`, `rerank`), the first stage (`retrieve`) and the ledger of claims
-(`claims`). Every name below is loaded on first use, so that ``import causalrag`` stays fast.
+rule (`keywords`, `encoders`, `rerank`), the first stage (`retrieve`), the gate that says whether to
+use the rule (`gate`) and the ledger of claims (`claims`). Every name below is loaded on first use,
+so that ``import causalrag`` stays fast.
 """
 
 from __future__ import annotations
@@ -14,11 +15,14 @@ __version__ = "0.1.0"
 
 _MODULES = (
     "chat",
+    "chunks",
     "claims",
     "cross_encoder",
     "datasets",
+    "embeddings",
     "encoders",
     "evaluate",
+    "gate",
     "graph",
     "keywords",
     "plots",

@@ -42,8 +42,8 @@ def script():
 def made(script, tmp_path_factory):
     """The opening corpus ranked with the default encoder, through the command line."""
     folder = tmp_path_factory.mktemp("results")
-    arguments = ["--corpus", "opening", "--encoders", "use", "--output", str(folder)]
-    assert script.main(arguments) == 0
+    arguments = ["--parts", "themes", "--corpus", "opening", "--encoders", "use"]
+    assert script.main([*arguments, "--output", str(folder)]) == 0
     return folder / "themes"
 
 
@@ -148,7 +148,8 @@ def test_what_is_there_is_kept_and_made_anew_only_on_demand(made, script, capsys
     (path,) = made.glob("*.json")
     text = path.read_text(encoding="utf-8").replace('"made": "20', '"made": "19')
     path.write_text(text, encoding="utf-8")
-    arguments = ["--corpus", "opening", "--encoders", "use", "--output", str(made.parent)]
+    arguments = ["--parts", "themes", "--corpus", "opening", "--encoders", "use"]
+    arguments += ["--output", str(made.parent)]
     script.main(arguments)
     assert path.read_text(encoding="utf-8") == text
     assert "FORCE=1 makes it anew" in capsys.readouterr().out

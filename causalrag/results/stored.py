@@ -1,70 +1,25 @@
-"""Stored results: tables that were made once, with where they come from, in one JSON file each.
+"""Stored results as JSON, one file each: `save` writes it, `load` and `read` check what they read.
 
-What needs torch, a download or a quiet machine is run by `make results` and kept; `save` writes
-such a file and `load` and `read` check what they read. Nothing here ranks or measures, and where
-the files lie is the caller's to say.
+Ranks of themes are held against the packaged corpora as they are now.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from causalrag.results.kinds import CORPORA, TABLES, Stored, check, write_whole
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from causalrag.datasets import Corpus
 
-__all__ = ["Stored", "corpus_checksums", "load", "read", "save"]
-
 SCHEMA = 1
-CORPORA = ("opening", "diagnostic", "second")
-TABLES: dict[str, dict[str, tuple[str, ...]]] = {
-    "themes": {"ranks": ("theme", "document", "role", "method", "rank", "score")},
-    "cost": {
-        "corpus": ("documents", "embed_s", "fit_s", "text_s", "text_low", "text_high", "batches"),
-        "queries": (
-            "query_id",
-            "k",
-            "query_s",
-            "search_s",
-            "cold_s",
-            "warm_s",
-            "extractions",
-            "term_encodings",
-            "keywords",
-            "residual",
-        ),
-        "summary": ("k", "measure", "n", "median", "low", "high"),
-    },
-}
-_PROVENANCE = ("command", "corpus", "made", "model", "platform", "settings", "versions")
-
-
-@dataclass(frozen=True)
-class Stored:
-    """One stored result.
-
-    Attributes
-    ----------
-    kind : str
-        ``"themes"`` or ``"cost"``.
-    provenance : dict
-        ``command`` (which makes it anew), ``made`` (a date), ``corpus`` (name and checksums),
-        ``model`` (name, kind and fingerprint), ``settings``, ``versions`` and ``platform``.
-    tables : dict of str to DataFrame
-        ``ranks`` for themes; ``corpus``, ``queries`` and ``summary`` for the cost.
-    """
-
-    kind: str
-    provenance: Mapping[str, Any]
-    tables: Mapping[str, pd.DataFrame]
 
 
 def corpus_checksums(name: str) -> dict[str, str]:
@@ -112,16 +67,8 @@ def save(
         If the kind is unknown, a table, a column or a part of the provenance is missing, or a
         number is NaN or infinite.
     """
-    target = Path(path)
-    _check(kind, provenance, tables)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    # Beside the file and renamed, so that no reader meets half a file.
-    part = target.with_name(f".{target.name}.{os.getpid()}.part")
-    try:
-        part.write_bytes(_text(kind, provenance, tables).encode("utf-8"))
-        part.replace(target)
-    finally:
-        part.unlink(missing_ok=True)
+    check(kind, provenance, tables)
+    write_whole(Path(path), _text(kind, provenance, tables).encode("utf-8"))
 
 
 def load(path: str | PathLike[str]) -> Stored:
@@ -158,7 +105,7 @@ def load(path: str | PathLike[str]) -> Stored:
             name: pd.DataFrame(table["rows"], columns=table["columns"])
             for name, table in data["tables"].items()
         }
-        _check(kind, provenance, tables)
+        check(kind, provenance, tables)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise ValueError(
             f"{source} is no stored result ({error}); renew it with: make results FORCE=1"
@@ -211,21 +158,6 @@ def read(folder: str | PathLike[str]) -> pd.DataFrame:
     return result
 
 
-def _check(kind: str, provenance: Mapping[str, Any], tables: Mapping[str, pd.DataFrame]) -> None:
-    if kind not in TABLES:
-        raise ValueError(f"unknown kind {kind!r}; known: {', '.join(TABLES)}")
-    if missing := sorted(set(_PROVENANCE) - set(provenance)):
-        raise ValueError(f"the provenance lacks {', '.join(missing)}")
-    for name, columns in TABLES[kind].items():
-        if name not in tables:
-            raise ValueError(f"the table {name!r} is missing")
-        if tuple(tables[name].columns) != columns:
-            raise ValueError(
-                f"the table {name!r} has the columns {list(tables[name].columns)}, "
-                f"expected {list(columns)}"
-            )
-
-
 def _no_number(name: str) -> Any:
     raise ValueError(f"{name} is no number")
 
@@ -267,7 +199,7 @@ def _corpus(name: str) -> Corpus:
 def _corpus_folder(name: str) -> Path:
     if name not in CORPORA:
         raise ValueError(f"unknown corpus {name!r}; known: {', '.join(CORPORA)}")
-    return Path(__file__).parent / "data" / name
+    return Path(__file__).parents[1] / "data" / name
 
 
 def _text(kind: str, provenance: Mapping[str, Any], tables: Mapping[str, pd.DataFrame]) -> str:

@@ -1,0 +1,259 @@
+"""Stored results of the benchmarks: measures for each query and the candidates behind them.
+
+`read_beir` gives both as tables, `local_beir` the data set that they were made from, where this
+machine has it. Nothing here computes a measure.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Collection, Mapping
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from causalrag.results.kinds import BENCHMARKS, TABLES, Stored
+from causalrag.results.parquet import load_parquet
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from causalrag.datasets import BeirData
+
+MEASURES = ("nDCG@10", "P@5", "RR@10")
+
+
+class BeirResults(NamedTuple):
+    """What `read_beir` found.
+
+    Attributes
+    ----------
+    queries : DataFrame
+        One row per data set, encoder, method and query: ``dataset``, ``encoder``, ``method``,
+        ``window``, ``tau``, ``query_id``, ``nDCG@10``, ``P@5``, ``RR@10``; and ``reranker``, the
+        name of the cross-encoder that made the row, else ``""``. ``window`` and ``tau`` are the
+        settings of the run, also where a method does not use them.
+    candidates : DataFrame
+        One row per data set, encoder, query, first stage and candidate, best first: ``dataset``,
+        ``encoder``, ``query_id``, ``first_stage``, ``doc_id``, ``grade`` (0 also where nobody
+        judged), ``base`` (the first stage's score), ``causal_exact``, ``causal``,
+        ``has_residual_exact``, ``has_residual``, ``overlap``, ``shared_weight``,
+        ``excess_repetition``. A first stage may have fewer than ``window``
+        candidates for a query, or none.
+    scores : DataFrame
+        One row per candidate of similarity that a cross-encoder scored: ``dataset``, ``encoder``,
+        ``reranker``, ``query_id``, ``doc_id``, ``score`` (raw).
+    provenance : dict
+        Data set → encoder → the provenance of both tables, as in `Stored`. That of a cross-encoder
+        stands under ``"encoder + reranker"``.
+    """
+
+    queries: pd.DataFrame
+    candidates: pd.DataFrame
+    scores: pd.DataFrame
+    provenance: dict[str, dict[str, Mapping[str, Any]]]
+
+
+def read_beir(
+    folder: str | PathLike[str],
+    datasets: Collection[str] | None = None,
+    encoders: Collection[str] | None = None,
+) -> BeirResults:
+    """Read what `make results` stored for the benchmarks.
+
+    Parameters
+    ----------
+    folder
+        Holds the ``.parquet`` files with measures, and in ``candidates`` those with candidates; may
+        hold none.
+    datasets, encoders : collection of str, optional
+        Names to read; by default all.
+
+    Returns
+    -------
+    BeirResults
+        Unpacks as ``queries, candidates, scores, provenance``. In the order of the file names, then
+        of the files.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such folder.
+    ValueError
+        As `load_parquet`; if a file is of an unknown data set, holds two methods' results for
+        different queries, a measure outside [0, 1] or a pair twice; or if measures and candidates
+        come from different runs. The message names the file and the command.
+    ImportError
+        If pyarrow is not installed; the message holds the install line.
+    """
+    place = Path(folder)
+    if not place.is_dir():
+        raise FileNotFoundError(f"there is no folder {place}; make it with: make results")
+    found: dict[str, list[pd.DataFrame]] = {"beir": [], "beir_candidates": [], "beir_scores": []}
+    provenance: dict[str, dict[str, Mapping[str, Any]]] = {}
+    halves: dict[tuple[str, str], set[str]] = {}
+    for path in [*sorted(place.glob("*.parquet")), *sorted(place.glob("candidates/*.parquet"))]:
+        stored = load_parquet(path)
+        about, (dataset, encoder, reranker) = stored.provenance, _made_from(path, stored)
+        if (datasets is not None and dataset not in datasets) or (
+            encoders is not None and encoder not in encoders
+        ):
+            continue
+        [table] = stored.tables.values()
+        _CHECKS[stored.kind](path, about, table)
+        name = f"{encoder} + {reranker}" if reranker else encoder
+        known = provenance.setdefault(dataset, {}).setdefault(name, about)
+        if any(known[key] != about[key] for key in ("corpus", "model", "settings", "versions")):
+            raise ValueError(
+                f"{path} comes from another run than the other file of {dataset} and {name}; "
+                f"renew both with: {about['command']} FORCE=1"
+            )
+        halves.setdefault((dataset, name), set()).add(stored.kind)
+        extra = {"dataset": dataset, "encoder": encoder, "reranker": reranker}
+        found[stored.kind].append(table.assign(**extra))
+    for (dataset, name), kinds in halves.items():
+        if len(kinds) < 2:
+            raise ValueError(
+                f"{place} holds only half of the results of {dataset} and {name}; make them whole "
+                f"with: {provenance[dataset][name]['command']} FORCE=1"
+            )
+    queries, candidates, scores = (
+        _joined(tables, _COLUMNS[kind]) for kind, tables in found.items()
+    )
+    return BeirResults(queries, candidates, scores, provenance)
+
+
+def beir_checksums(data: BeirData) -> dict[str, str]:
+    """Give the SHA-256 of the content of a data set, whatever archive it came in.
+
+    Parameters
+    ----------
+    data : BeirData
+        As from `datasets.beir`.
+
+    Returns
+    -------
+    dict of str to str
+        ``documents``, ``queries`` and ``judgments``, in hexadecimal.
+    """
+    parts = {
+        "documents": list(data.corpus.values()),
+        "queries": list(data.queries.items()),
+        "judgments": list(data.qrels.items()),
+    }
+    return {
+        name: hashlib.sha256(
+            json.dumps(part, ensure_ascii=False).encode("utf-8", "surrogatepass")
+        ).hexdigest()
+        for name, part in parts.items()
+    }
+
+
+def local_beir(provenance: Mapping[str, Any]) -> BeirData | None:
+    """Give the data set that a result was made from, where this machine has its archive.
+
+    Parameters
+    ----------
+    provenance : mapping
+        A stored result's, as in `BeirResults.provenance`.
+
+    Returns
+    -------
+    BeirData or None
+        None if neither ``$CAUSALRAG_DATA`` nor the folder of ir_datasets has the archive. Nothing
+        is fetched.
+
+    Raises
+    ------
+    ValueError
+        If the archive is damaged, or holds other texts or judgments than the result was made from.
+        The message names the command that renews the result.
+    """
+    from causalrag.datasets import beir
+
+    about = provenance["corpus"]
+    if not _is_here(about["name"]):
+        return None
+    try:
+        data = beir(about["name"])
+    except FileNotFoundError:
+        return None
+    checksums = beir_checksums(data)
+    if other := [part for part in checksums if checksums[part] != about["sha256"].get(part)]:
+        raise ValueError(
+            f"the stored results of {about['name']} were made from other {', '.join(other)} than "
+            f"the archive on this machine holds; renew them with: {provenance['command']}"
+        )
+    return data
+
+
+def _is_here(name: str) -> bool:
+    archive = name.removesuffix("_with_self")
+    if root := os.environ.get("CAUSALRAG_DATA", ""):
+        return (Path(root) / "beir" / f"{archive}.zip").is_file()
+    home = Path(os.environ.get("IR_DATASETS_HOME") or "~/.ir_datasets").expanduser()
+    return (home / "beir" / archive / "source.zip").is_file()
+
+
+# --- checks -------------------------------------------------------------------------------------
+
+
+def _made_from(path: Path, stored: Stored) -> tuple[str, str, str]:
+    """Name the data set, the encoder and the cross-encoder ("" if none) behind a file."""
+    about = stored.provenance
+    if stored.kind not in _CHECKS:
+        raise ValueError(f"{path} holds the kind {stored.kind!r}, not of a benchmark; move it")
+    try:
+        dataset, model = about["corpus"]["name"], about["model"]
+        reranker = model["name"] if model["kind"] == "cross_encoder" else ""
+        encoder = about["settings"]["candidates"]["encoder"] if reranker else model["name"]
+    except (KeyError, TypeError) as error:
+        raise ValueError(
+            f"{path}: the provenance lacks {error}; renew it with: make results FORCE=1"
+        ) from error
+    if dataset not in BENCHMARKS:
+        raise ValueError(
+            f"{path} is of the unknown data set {dataset!r}; known: {', '.join(BENCHMARKS)}"
+        )
+    return dataset, encoder, reranker
+
+
+def _check_measures(path: Path, about: Mapping[str, Any], table: pd.DataFrame) -> None:
+    renew = f"renew it with: {about['command']} FORCE=1"
+    dataset, encoder, _ = _made_from(path, Stored("beir", about, {}))
+    if set(table["dataset"]) | set(table["encoder"]) != {dataset, encoder}:
+        raise ValueError(f"{path} has rows of another data set or encoder; {renew}")
+    if not all(table[measure].between(0, 1).all() for measure in MEASURES):
+        raise ValueError(f"{path} has a measure outside [0, 1]; {renew}")
+    asked = [rows["query_id"].tolist() for _, rows in table.groupby("method", sort=False)]
+    if any(ids != asked[0] for ids in asked) or len(set(asked[0])) != len(asked[0]):
+        raise ValueError(f"{path} lacks a query for some method, or has one twice; {renew}")
+
+
+def _check_candidates(path: Path, about: Mapping[str, Any], table: pd.DataFrame) -> None:
+    renew = f"renew it with: {about['command']} FORCE=1"
+    keys = [key for key in ("query_id", "first_stage", "doc_id") if key in table.columns]
+    if table.duplicated(keys).any():
+        raise ValueError(f"{path} has a candidate twice; {renew}")
+
+
+_CHECKS = {
+    "beir": _check_measures,
+    "beir_candidates": _check_candidates,
+    "beir_scores": _check_candidates,
+}
+_COLUMNS = {
+    "beir": [*TABLES["beir"]["queries"], "reranker"],
+    "beir_candidates": ["dataset", "encoder", *TABLES["beir_candidates"]["candidates"]],
+    "beir_scores": ["dataset", "encoder", "reranker", *TABLES["beir_scores"]["scores"]],
+}
+
+
+def _joined(tables: list[pd.DataFrame], columns: list[str]) -> pd.DataFrame:
+    import pandas as pd
+
+    if not tables:
+        return pd.DataFrame({column: [] for column in columns})
+    return pd.concat(tables, ignore_index=True)[columns]
