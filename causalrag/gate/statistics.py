@@ -8,25 +8,19 @@ needs labels, and none replaces them: the decision is in `decision`.
 from __future__ import annotations
 
 import math
-import threading
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
-from itertools import chain
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, get_args
-from weakref import WeakKeyDictionary
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from causalrag.candidates import CandidateKeywords
 from causalrag.documents import joined
-from causalrag.encoders import TERM_CACHE
 from causalrag.evaluate.estimates import Estimate, check_column, check_level
-from causalrag.keywords.base import KeywordExtractor, as_extractor, checked_count
+from causalrag.keywords.base import KeywordExtractor, checked_count
 from causalrag.ranking import Ranking
-from causalrag.vectors import COSINE_ROUNDING
+from causalrag.surface import absorbed_tokens, equal_tokens, excess_repetition, token_counts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,12 +29,6 @@ __all__ = ["AreaEstimate", "Statistics", "auc", "candidate_statistics", "statist
 
 Absorbed: TypeAlias = Literal["tokens", "keywords"]
 Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
-
-# How many texts are remembered, token by token, for each extractor.
-MAX_TEXTS = 50_000
-# A float32 cosine nearer than this to the threshold is computed again in float64.
-SCREENING_MARGIN = 1e-4
 
 
 @dataclass(frozen=True)
@@ -263,13 +251,6 @@ class _Columns(NamedTuple):
     excess_repetition: Floats
 
 
-class _Tokens(NamedTuple):
-    """The distinct content tokens of a text and how often each occurs."""
-
-    terms: tuple[str, ...]
-    counts: NDArray[np.int64]
-
-
 def _columns(
     ranking: Ranking,
     evidence: CandidateKeywords,
@@ -290,13 +271,13 @@ def _columns(
         whole = math.fsum(words.values()) or 1.0
         weight.append(math.fsum(words[term] for term in in_a) / whole)
     texts = [joined(ranking.outcome.documents.contents[index]) for index in places]
-    tokens = list(_read(keywords, texts))
+    tokens = token_counts(texts, keywords)
     # Under exact absorption every term of A is a query keyword, hence both ways are one.
     if absorbed == "tokens" and evidence.absorption == "semantic":
-        flags = _by_cosine(tokens, query.terms, evidence)
+        flags = absorbed_tokens(tokens, query.terms, evidence.encoder, evidence.tau)
     else:
-        flags = _by_keywords(tokens, query, shared)
-    return _Columns(np.array(overlap), np.array(weight), _excess(tokens, flags))
+        flags = equal_tokens(tokens, [in_a.union(query) for in_a in shared])
+    return _Columns(np.array(overlap), np.array(weight), excess_repetition(tokens, flags))
 
 
 def _evidence(ranking: Ranking) -> CandidateKeywords:
@@ -306,74 +287,6 @@ def _evidence(ranking: Ranking) -> CandidateKeywords:
             f"ranking is a {type(ranking).__name__}; give what CausalReranker.rank returns"
         )
     return evidence
-
-
-def _by_keywords(
-    tokens: Sequence[_Tokens], query: Collection[str], shared: Sequence[set[str]]
-) -> Flags:
-    """Flag each distinct token that is a query keyword or in the document's A."""
-    found: list[bool] = []
-    for text, in_a in zip(tokens, shared, strict=True):
-        taken = in_a.union(query)
-        found.extend(map(taken.__contains__, text.terms))
-    return np.array(found, dtype=np.bool_)
-
-
-def _by_cosine(
-    tokens: Sequence[_Tokens], query: Sequence[str], evidence: CandidateKeywords
-) -> Flags:
-    """Flag each distinct token that Eq. 3 absorbs."""
-    flat = list(chain.from_iterable(text.terms for text in tokens))
-    encoder, threshold = evidence.encoder, evidence.tau - COSINE_ROUNDING
-    with TERM_CACHE.lend(encoder) as table:
-        rows = table.rows([*query, *flat], partial(encoder.encode, role="term"))
-        asked, rows = rows[: len(query)], rows[len(query) :]
-        near = np.zeros(table.size, dtype=np.bool_)
-        if len(asked):
-            distinct = np.unique(rows)
-            keywords = np.ascontiguousarray(table.vectors[asked].T)
-            cosines = (table.vectors[distinct] @ keywords).max(axis=1)
-            near[distinct] = cosines > threshold
-            close = distinct[np.abs(cosines - threshold) < SCREENING_MARGIN]
-            exact = table.vectors[close].astype(np.float64) @ keywords.astype(np.float64)
-            near[close] = exact.max(axis=1) >= threshold
-            near[asked] = True
-        return np.asarray(near[rows])
-
-
-def _excess(tokens: Sequence[_Tokens], absorbed: Flags) -> Floats:
-    """Divide the repetitions of absorbed tokens by all tokens; `absorbed` runs over all texts."""
-    result, start = np.zeros(len(tokens)), 0
-    for place, text in enumerate(tokens):
-        flags = absorbed[start : start + len(text.terms)]
-        start += len(text.terms)
-        if len(text.terms):
-            result[place] = (text.counts[flags] - 1).sum() / text.counts.sum()
-    return result
-
-
-# Tokens of texts seen before: a corpus's documents come back with every query.
-_KNOWN: WeakKeyDictionary[Any, dict[str, _Tokens]] = WeakKeyDictionary()
-_LOCK = threading.Lock()
-
-
-def _read(keywords: KeywordExtractor, texts: Iterable[str]) -> Iterator[_Tokens]:
-    extractor = as_extractor(keywords)
-    try:
-        with _LOCK:
-            known = _KNOWN.setdefault(keywords, {})
-    except TypeError:  # it cannot be hashed, or not be referred to weakly
-        known = {}
-    for text in texts:
-        found = known.get(text)
-        if found is None:
-            counts = Counter(extractor.tokens(text))
-            found = _Tokens(tuple(counts), np.fromiter(counts.values(), np.int64, len(counts)))
-            with _LOCK:
-                known[text] = found
-                while len(known) > MAX_TEXTS:
-                    del known[next(iter(known))]
-        yield found
 
 
 def _top_gap(base: Floats) -> float:
