@@ -47,7 +47,7 @@ PACKAGES = (
 RANKS_NOTHING = (
     "chunks.py",
     "claims",
-    "cli.py",
+    "cli",
     "datasets",
     "embeddings.py",
     "evaluate",
