@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-__all__ = ["CARRIERS", "LANGUAGES", "VOICES", "Carriers", "Genre", "Voice"]
+__all__ = ["LANGUAGES", "VOICES", "Genre", "Voice"]
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,8 @@ class Voice:
     pronoun : str
         Stands in a slot that gets no keyword.
     comma, last, stop : str
-        Between the words of a list, before its last word, after a sentence.
+        Between the words of a list, before its last word, after a sentence. A Chinese list has no
+        conjunction: its characters could grow together with the words beside it.
     opening, closing : str
         Around a list in a slot: quotation marks keep Chinese words from growing together.
     space : str
@@ -177,59 +178,59 @@ _ENGLISH = {
 
 _CHINESE = {
     "directory": Genre(
-        titles=("{}大全", "{}:一页看完", "{}在这里"),
+        titles=("{}大全", "{}：一页看完", "{}在这里"),
         sentences=(
-            "关于{}的一切:这里有{},这里讲{}。",
-            "您要找的{}就在这里,{}也在这里。",
-            "本页的主题是{},还有{}。",
-            "更多{},请点击{}。",
+            "关于{}的一切：这里有{}，这里讲{}。",
+            "您要找的{}就在这里，{}也在这里。",
+            "本页的主题是{}，还有{}。",
+            "更多{}，请点击{}。",
             "查找{}的朋友也在查找{}。",
-            "另见{},或者返回{}。",
+            "另见{}，或者返回{}。",
             "所有网页都按{}排列。",
-            "名单很长,{}也在上面。",
-            "欢迎收藏本页,随时查看{}。",
+            "名单很长，{}也在上面。",
+            "欢迎收藏本页，随时查看{}。",
             "每周都会更新{}。",
         ),
     ),
     "shop": Genre(
-        titles=("{},首选我们", "{}热卖中", "想要{}?请进"),
+        titles=("{}，首选我们", "{}热卖中", "想要{}？请进"),
         sentences=(
-            "您在找{}吗?那么{}就是您想要的。",
-            "我们把{}放在第一,把{}放在第二。",
+            "您在找{}吗？那么{}就是您想要的。",
+            "我们把{}放在第一，把{}放在第二。",
             "欢迎向客服咨询{}。",
             "选择{}的顾客也都喜欢{}。",
-            "现在下单{},正是时候。",
-            "不管是{}还是{},您都来对了。",
-            "今天订购,明天就能收到{}。",
-            "别家只有{},我们还有{}。",
-            "我们的承诺包括{},也包括{}。",
-            "订阅我们,获取{}。",
+            "现在下单{}，正是时候。",
+            "不管是{}还是{}，您都来对了。",
+            "今天订购，明天就能收到{}。",
+            "别家只有{}，我们还有{}。",
+            "我们的承诺包括{}，也包括{}。",
+            "订阅我们，获取{}。",
         ),
     ),
     "forum": Genre(
-        titles=("求助:{}", "有人聊聊{}吗", "{}讨论帖"),
+        titles=("求助：{}", "有人聊聊{}吗", "{}讨论帖"),
         sentences=(
-            "大家好,有人听过{}吗?",
-            "最近老是听到{},然后是{},然后又是{}。",
+            "大家好，有人听过{}吗？",
+            "最近老是听到{}，然后是{}，然后又是{}。",
             "邻居那天晚上提到{}。",
-            "谢谢楼主分享{}!",
+            "谢谢楼主分享{}！",
             "我也很想聊聊{}和{}。",
-            "为了{},先关注这个帖子。",
-            "有人说{},也有人说{}。",
-            "好问题,{}在这里经常出现。",
+            "为了{}，先关注这个帖子。",
+            "有人说{}，也有人说{}。",
+            "好问题，{}在这里经常出现。",
             "帮楼主顶一下{}。",
-            "我也一样,有时是{},有时是{}。",
+            "我也一样，有时是{}，有时是{}。",
         ),
     ),
     "wiki": Genre(
-        titles=("{}", "{}(概览)", "{}词条"),
+        titles=("{}", "{}（概览）", "{}词条"),
         sentences=(
             "{}这个词经常与{}一起出现。",
             "在很多文章里都能看到{}。",
-            "对于{}有几种看法,对于{}也有。",
+            "对于{}有几种看法，对于{}也有。",
             "{}词条还很短。",
-            "其他意思的{},请看{}。",
-            "{}的历史,另有文章介绍。",
+            "其他意思的{}，请看{}。",
+            "{}的历史，另有文章介绍。",
             "{}和{}的出处还有待补充。",
             "{}与{}各有各的位置。",
             "欢迎读者补充{}这一节。",
@@ -237,48 +238,48 @@ _CHINESE = {
         ),
     ),
     "digest": Genre(
-        titles=("本周话题:{}", "{}简讯", "一周回顾:{}"),
+        titles=("本周话题：{}", "{}简讯", "一周回顾：{}"),
         sentences=(
-            "这一周我们聊{},下一周我们聊{}。",
-            "先看标题:{}、{},还是{}。",
+            "这一周我们聊{}，下一周我们聊{}。",
+            "先看标题：{}、{}，还是{}。",
             "读者来信谈到{}。",
             "今晚的节目里有{}。",
             "我们会继续关注{}和{}。",
-            "接下来换个话题:{}。",
-            "写{}的文章很多,写{}的文章会更多。",
+            "接下来换个话题：{}。",
+            "写{}的文章很多，写{}的文章会更多。",
             "本月的话题是{}。",
             "敬请期待{}。",
             "欢迎留言聊聊{}。",
         ),
     ),
     "course": Genre(
-        titles=("一步一步学{}", "第一课:{}", "{}入门"),
+        titles=("一步一步学{}", "第一课：{}", "{}入门"),
         sentences=(
-            "在这一课里,您会遇到{},然后是{}。",
-            "开始讲{}之前,先说一句{}。",
-            "学完以后,您就听说过{}了。",
+            "在这一课里，您会遇到{}，然后是{}。",
+            "开始讲{}之前，先说一句{}。",
+            "学完以后，您就听说过{}了。",
             "请停下来想一想{}。",
-            "请在本子上写下{},再写下{}。",
+            "请在本子上写下{}，再写下{}。",
             "下一课{}还会出现。",
             "第一次听说{}也没关系。",
-            "跟我们一起念:{},{},{}。",
+            "跟我们一起念：{}，{}，{}。",
             "{}我们以后还会再讲。",
-            "人人都能学{},也能学{}。",
+            "人人都能学{}，也能学{}。",
         ),
     ),
     "report": Genre(
         titles=("{}概述", "{}综述", "浅谈{}"),
         sentences=(
-            "本文谈谈{},也谈谈{}。",
-            "近年来,{}受到关注。",
+            "本文谈谈{}，也谈谈{}。",
+            "近年来，{}受到关注。",
             "{}的意义怎么说都不过分。",
-            "就{}而言,很容易想到{}的几个方面。",
+            "就{}而言，很容易想到{}的几个方面。",
             "第二节转向{}。",
-            "文中讨论{}的作用,也讨论{}的作用。",
+            "文中讨论{}的作用，也讨论{}的作用。",
             "{}还有待进一步讨论。",
             "希望{}能够引起兴趣。",
             "感谢所有谈论过{}的人。",
-            "总的来看,{}和{}是一个整体。",
+            "总的来看，{}和{}是一个整体。",
         ),
     ),
 }
@@ -303,7 +304,7 @@ VOICES: Mapping[str, Voice] = {
             "Which of these: {}?",
         ),
         headings=("{}", "More on {}", "{}: what it is", "About {}", "{} and more"),
-        asides=("{},", "and {},", "as with {},", "or {},", "so too {},", "and also {},"),
+        asides=("({})", "(as with {})", "(and {} too)", "(see also {})"),
         pronoun="it",
         comma=", ",
         last=" and ",
@@ -315,26 +316,26 @@ VOICES: Mapping[str, Voice] = {
     "zh": Voice(
         genres=_CHINESE,
         questions=(
-            "请问:{}?",
-            "您也想知道吗:{}?",
-            "到底是什么:{}?",
-            "何时、何处、为什么:{}?",
-            "是不是这样:{}?",
-            "怎么样才能:{}?",
-            "大家也许想要看看:{}?",
-            "有没有可能:{}?",
+            "请问：{}？",
+            "您也想知道吗：{}？",
+            "到底是什么：{}？",
+            "何时、何处、为什么：{}？",
+            "是不是这样：{}？",
+            "怎么样才是：{}？",
+            "大家也许想要知道：{}？",
+            "有没有可能：{}？",
         ),
         rewordings=(
-            "那么{}呢?",
-            "是{},还是不是?",
-            "为什么是{},又如何?",
-            "是哪一个:{}?",
+            "那么{}呢？",
+            "是{}，还是不是？",
+            "为什么是{}，又如何？",
+            "是哪一个：{}？",
         ),
-        headings=("{}", "关于{}", "{}是什么", "更多:{}", "{}等等"),
-        asides=("{},", "以及{},", "或者{},", "还有{},", "又如{},", "包括{},"),
+        headings=("{}", "关于{}", "{}是什么", "更多：{}", "{}等等"),
+        asides=("（{}）", "（如：{}）", "（还有：{}）", "（包括：{}）"),
         pronoun="它",
         comma="、",
-        last="和",
+        last="、",
         stop="。",
         opening="“",
         closing="”",
@@ -342,49 +343,3 @@ VOICES: Mapping[str, Voice] = {
     ),
 }
 LANGUAGES = tuple(VOICES)
-
-
-@dataclass(frozen=True)
-class Carriers:
-    """The sentences of one language, all genres together.
-
-    Attributes
-    ----------
-    plain : tuple of str
-        Without a slot.
-    keyworded : tuple of str
-        With one or more slots.
-    listed : str
-        A bare list of words.
-    titles, questions, headings : tuple of str
-        With one slot each.
-    between_words, between_sentences : str
-        Separators.
-    """
-
-    plain: tuple[str, ...]
-    keyworded: tuple[str, ...]
-    listed: str
-    titles: tuple[str, ...]
-    questions: tuple[str, ...]
-    headings: tuple[str, ...]
-    between_words: str
-    between_sentences: str
-
-
-def _carriers(voice: Voice) -> Carriers:
-    sentences = [one for genre in voice.genres.values() for one in genre.sentences]
-    slot = voice.opening + "{}" + voice.closing
-    return Carriers(
-        plain=tuple(one.replace("{}", voice.pronoun) for one in sentences),
-        keyworded=tuple(one.replace("{}", slot) for one in sentences),
-        listed="{}" + voice.stop,
-        titles=tuple(one for genre in voice.genres.values() for one in genre.titles),
-        questions=voice.questions,
-        headings=tuple(one + voice.stop for one in voice.headings),
-        between_words=voice.comma,
-        between_sentences=voice.space,
-    )
-
-
-CARRIERS: Mapping[str, Carriers] = {lang: _carriers(voice) for lang, voice in VOICES.items()}
