@@ -16,6 +16,7 @@ import numpy as np
 from provenance import Progress
 
 import causalrag as cr
+from causalrag.adjust import GUARD, read_surface
 from causalrag.documents import read_documents
 from causalrag.gate import candidate_statistics
 from causalrag.retrieve import (
@@ -30,13 +31,15 @@ from causalrag.retrieve import (
 WINDOW, DEPTH = 20, 100
 FIRST_STAGES = ("similarity", "bm25", "fusion", "rm3")
 # What orders the window of similarity, and the window of each other first stage.
-RERANKED = {
+RERANKED: dict[str, dict[str, Any]] = {
     "causal_exact": {"method": "causal", "absorption": "exact"},
     "causal": {"method": "causal"},
     "causal_fallback": {"method": "causal_fallback"},
     "hybrid": {"method": "hybrid"},
+    "adjusted": {"method": "adjusted"},
+    "guarded": {"method": "adjusted", "adjustment": GUARD},
 }
-OVER_OTHERS = ("causal", "hybrid")
+OVER_OTHERS = ("causal", "hybrid", "adjusted", "guarded")
 METHODS = (
     *FIRST_STAGES,
     *RERANKED,
@@ -58,8 +61,10 @@ DEFINITIONS = {
     "fallback_mixed": "one order by causal, by similarity where B is empty",
     "ceiling": "the window ordered by grade",
     "statistics": "gate.candidate_statistics, semantic absorption",
+    "surface": "adjust.read_surface: coverage, keyword_repetition (excess), bend",
 }
 STATISTICS = ("overlap", "shared_weight", "excess_repetition")
+SURFACE = ("coverage", "keyword_repetition", "bend")
 
 
 class Candidates(NamedTuple):
@@ -75,6 +80,7 @@ class Remembered:
     def __init__(self, extractor: Any) -> None:
         self.extractor = extractor
         self.tokens, self.idf, self.query = extractor.tokens, extractor.idf, extractor.query
+        self.repetition = extractor.repetition
         self.known: dict[str, Any] = {}
 
     def document(self, text: str) -> Any:
@@ -213,13 +219,16 @@ class QueryRun:
         exact, semantic = (sorted(ranking, key=lambda p: p.index) for ranking in rankings)
         told = candidate_statistics(rankings[1], self.collection.keywords)
         columns = [told[name].tolist() for name in STATISTICS]
+        texts = read_documents(documents).texts
+        seen = read_surface(query, texts, self.collection.keywords)
+        columns += [seen.coverage.tolist(), seen.excess.tolist(), [seen.bend] * len(texts)]
         return {
             doc_id: {
                 "causal_exact": one.causal,
                 "causal": two.causal,
                 "has_residual_exact": len(one.residual) > 0,
                 "has_residual": len(two.residual) > 0,
-                **dict(zip(STATISTICS, statistics, strict=True)),
+                **dict(zip((*STATISTICS, *SURFACE), statistics, strict=True)),
             }
             for doc_id, one, two, *statistics in zip(
                 doc_ids, exact, semantic, *columns, strict=True

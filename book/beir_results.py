@@ -78,7 +78,7 @@ def make_beir(
     collections = Collections()
     for source, encoder in encoders:
         for name in datasets:
-            maker = _Maker(name, source, encoder, collections, places)
+            maker = Maker(name, source, encoder, collections, places)
             maker.make_methods(force)
             if reranker is not None:
                 maker.make_cross_encoder(*reranker, force)
@@ -108,7 +108,7 @@ class Collections:
         return self.made[name]
 
 
-class _Maker:
+class Maker:
     """Makes the results of one data set and encoder."""
 
     def __init__(
@@ -296,9 +296,11 @@ class _Maker:
         measure: Callable[[list[str], Callable[[int], None]], Frames],
         chunk: int,
         names: Sequence[str],
+        query_ids: Sequence[str] | None = None,
     ) -> None:
         """Measure chunk by chunk, keep each, and join them into the task's files."""
-        query_ids, folder = list(self.data.queries), self._work(task, chunk)
+        query_ids = list(self.data.queries if query_ids is None else query_ids)
+        folder = self._work(task, chunk)
         progress, parts = Progress(task.told, "queries"), []
         for start in range(0, len(query_ids), chunk):
             some = query_ids[start : start + chunk]
@@ -318,7 +320,7 @@ class _Maker:
                 table = table.loc[order.sort_values(kind="stable").index]
             results.save_parquet(path, kind, task.about, table)
         shutil.rmtree(folder)
-        say(f"{task.told}: stored {len(query_ids)} queries in {task.files['beir'].name}")
+        say(f"{task.told}: stored {len(query_ids)} queries in {path.name}")
 
     def _work(self, task: Task, chunk: int) -> Path:
         """Name the folder for the parts of exactly this result."""

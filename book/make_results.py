@@ -19,8 +19,10 @@ from typing import Any
 
 import beir_results
 import case_results
+import choice_results
 import numpy as np
 import pandas as pd
+import phase_results
 import step_cost
 from provenance import ROOT, SETTINGS, is_current, provenance, safe, say, shown
 
@@ -271,11 +273,33 @@ def cases_part(options: argparse.Namespace, models: Models) -> None:
     )
 
 
+def choice_part(options: argparse.Namespace, models: Models) -> None:
+    """Measure the forms of the adjusted rule on data that nothing is tested on."""
+    choice_results.make_choice(
+        models.encoders(usual=beir_results.ENCODERS),
+        beir_results.Places(options.output, options.build / "embeddings", options.build / "choice"),
+        options.force,
+    )
+
+
+def phase_part(options: argparse.Namespace, models: Models) -> None:
+    """Measure the methods among stuffed documents."""
+    phase_results.make_phase(
+        options.datasets,
+        models.encoders(usual=phase_results.ENCODERS),
+        beir_results.Places(options.output, options.build / "embeddings", options.build / "phase"),
+        options.force,
+        options.encode_only,
+    )
+
+
 # What `make results` makes, in this order; each part is called with the options and the models.
 PARTS: dict[str, Callable[[argparse.Namespace, Models], None]] = {
     "themes": themes_part,
     "cases": cases_part,
     "beir": beir_part,
+    "choice": choice_part,
+    "phase": phase_part,
 }
 
 
@@ -297,6 +321,7 @@ def main(arguments: list[str] | None = None) -> int:
     add("--output", type=Path, default=ROOT / "book" / "results")
     add("--build", type=Path, default=ROOT / "book" / "_build", help="vectors, unfinished work")
     add("--force", action="store_true", help="make anew what is there already")
+    add("--encode-only", action="store_true", help="of the part phase: fill the cache and stop")
     options = parser.parse_args(arguments)
     try:
         if options.cost:

@@ -14,6 +14,7 @@ from typing import Any
 __version__ = "0.1.0"
 
 _MODULES = (
+    "adjust",
     "chat",
     "chunks",
     "claims",
@@ -30,6 +31,7 @@ _MODULES = (
     "results",
     "retrieve",
     "simulate",
+    "stuffing",
     "text",
 )
 _NAMES = {

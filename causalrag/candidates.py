@@ -106,6 +106,11 @@ class CandidateKeywords:
         self.absorption = absorption
         self._known = None if extractor is None else known
 
+    @property
+    def query(self) -> str:
+        """The query."""
+        return self._query
+
     @cached_property
     def query_vector(self) -> Floats:
         """E(q), a unit vector of shape (h,)."""
@@ -114,7 +119,7 @@ class CandidateKeywords:
     @cached_property
     def query_keywords(self) -> Keywords:
         """K_q."""
-        return as_keywords(self._extractor.query(self._query))
+        return as_keywords(self.extractor.query(self._query))
 
     @property
     def has_residual(self) -> Flags:
@@ -175,7 +180,8 @@ class CandidateKeywords:
         return ()
 
     @cached_property
-    def _extractor(self) -> KeywordExtractor:
+    def extractor(self) -> KeywordExtractor:
+        """The extractor kw(.): the one given, or one fitted on the candidates."""
         if self._given_extractor is not None:
             return self._given_extractor
         texts = self._documents.texts
@@ -221,7 +227,7 @@ class CandidateKeywords:
         for content, empty in zip(contents, blank, strict=True):
             prepared = NOTHING if empty else known.get(content)
             if prepared is None:
-                words = as_keywords(self._extractor.document(joined(content)))
+                words = as_keywords(self.extractor.document(joined(content)))
                 prepared = Prepared(words, len(words))
                 known.put(content, prepared)
             found.append(prepared)

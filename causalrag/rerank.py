@@ -3,7 +3,7 @@
 A document keyword is shared (A) if it is a query keyword or lies within the absorption threshold
 tau of one (Eq. 3); the rest is residual (B). The causal score is the cosine of the query and B's
 weighted centroid (Eqs. 4-5, in `residual`). Keyword extraction, encoding and the first stage are
-elsewhere; so is accounting for A.
+elsewhere; so is accounting for A (`adjust`), which the method "adjusted" applies.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from causalrag.adjust import DEFAULT, Adjustment, read_surface
 from causalrag.candidates import CandidateKeywords
 from causalrag.documents import Documents, check_query, document_cosines, read_documents
 from causalrag.encoders import load_encoder
@@ -47,7 +48,7 @@ __all__ = [
     "partition",
 ]
 
-METHODS = ("similarity", "causal", "causal_fallback", "hybrid")
+METHODS = ("similarity", "causal", "causal_fallback", "hybrid", "adjusted")
 
 Floats = NDArray[np.float64]
 
@@ -97,16 +98,21 @@ class CausalReranker:
         Absorption threshold, a cosine in [-1, 1].
     absorption : {"semantic", "exact"}
         See `partition`.
-    method : {"similarity", "causal", "causal_fallback", "hybrid"}
+    method : {"similarity", "causal", "causal_fallback", "hybrid", "adjusted"}
         What orders the documents: the first stage's score; s_c; s_c, with the first stage's score
-        for documents with an empty B; or `hybrid` of the first stage's score and s_c.
+        for documents with an empty B; `hybrid` of the first stage's score and s_c; or the first
+        stage's score adjusted for presence and repetition of the query's words.
     weight : float
         The hybrid's share of similarity.
+    adjustment : Adjustment
+        What ``"adjusted"`` applies: `adjust.DEFAULT`, `adjust.GUARD`, or one of your own.
 
     Raises
     ------
     ValueError
         If `tau`, `absorption`, `method` or `weight` is not one of the above.
+    TypeError
+        If `adjustment` is no `Adjustment`.
 
     Notes
     -----
@@ -114,7 +120,8 @@ class CausalReranker:
     score is 0.0, which a negative cosine must not make an advantage. It takes no part in the
     hybrid's min-max, of either score, and has hybrid score 0.0. Under ``"causal_fallback"``
     (section 4.5) such documents keep their place after the others and are ordered among themselves
-    by the first stage's score. Empty documents come last under every method. Ties keep the input's
+    by the first stage's score. ``"adjusted"`` scores A, not B, so an empty B has no bearing on it.
+    Empty documents come last under every method. Ties keep the input's
     order.
 
     A re-ranker remembers the keywords of the documents it has seen: an extractor must give equal
@@ -133,12 +140,18 @@ class CausalReranker:
     absorption: str = "semantic"
     method: str = "hybrid"
     weight: float = field(default=0.5, kw_only=True)
+    adjustment: Adjustment = field(default=DEFAULT, kw_only=True)
     _known: KnownTexts = field(default_factory=KnownTexts, init=False, repr=False)
 
     def __post_init__(self) -> None:
         check_absorption(self.tau, self.absorption)
         check_choice("method", self.method, METHODS)
         _check_weight(self.weight)
+        if not isinstance(self.adjustment, Adjustment):
+            raise TypeError(
+                f"adjustment must be an Adjustment, not {type(self.adjustment).__name__}; "
+                "give adjust.DEFAULT, adjust.GUARD or one of your own"
+            )
         if self.keywords is not None:
             check_extractor(self.keywords)
         object.__setattr__(self, "encoder", load_encoder(self.encoder))
@@ -196,6 +209,9 @@ class CausalReranker:
         settings = f"method {self.method}, tau {self.tau:g}, absorption {self.absorption}"
         if self.method == "hybrid":
             settings += f", weight {self.weight:g}"
+        if self.method == "adjusted":
+            rule = self.adjustment
+            settings += f", reward {rule.reward:g}, penalty {rule.penalty:g}"
         flags = self._flags(base, tier == 0, evidence)
         return Ranking(
             Outcome(query, candidates, order, score, base, evidence, settings, flags, zero)
@@ -217,6 +233,8 @@ class CausalReranker:
         tier = np.where(candidates.blank, 2, 0)
         if self.method == "similarity" or not len(candidates):
             return base, tier
+        if self.method == "adjusted":
+            return self._adjusted(candidates, base, evidence), tier
         has_residual = evidence.has_residual
         tier = np.where(has_residual, 0, np.where(candidates.blank, 2, 1))
         if self.method == "causal":
@@ -227,13 +245,24 @@ class CausalReranker:
         score[has_residual] = hybrid(base[has_residual], evidence.causal[has_residual], self.weight)
         return score, tier
 
+    def _adjusted(self, candidates: Documents, base: Floats, evidence: CandidateKeywords) -> Floats:
+        # An empty document comes last anyway and must not set the scale.
+        present = ~candidates.blank
+        texts = [text for text, kept in zip(candidates.texts, present, strict=True) if kept]
+        surface = read_surface(evidence.query, texts, evidence.extractor)
+        score = np.zeros(len(base))
+        score[present] = self.adjustment.scores(base[present], surface)
+        return score
+
     def _flags(
         self, base: Floats, ordinary: NDArray[np.bool_], evidence: CandidateKeywords
     ) -> tuple[str, ...]:
         flags = []
         if self.method != "causal" and _flat(base[ordinary]):
             flags.append("flat base scores: they hardly tell the documents apart")
-        if self.method == "similarity" or not len(base):
+        if self.method == "adjusted" and not evidence.query_keywords:
+            flags.append("the query has no keywords: nothing is adjusted")
+        if self.method in ("similarity", "adjusted") or not len(base):
             return tuple(flags)
         if _flat(evidence.causal[ordinary]):
             flags.append("flat causal scores: they hardly tell the documents apart")

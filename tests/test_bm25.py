@@ -301,3 +301,28 @@ def test_a_level_that_the_caller_set_is_left_alone():
         assert logger.level == logging.INFO
     finally:
         logger.setLevel(before)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    documents=st.lists(st.lists(st.sampled_from(WORDS), max_size=8).map(" ".join), min_size=1),
+    query=st.lists(st.sampled_from(WORDS), min_size=1, max_size=4).map(" ".join),
+)
+def test_a_documents_own_text_scores_as_the_document(documents, query):
+    fitted = BM25Retriever().fit(documents)
+    if not any(map(tokenize, documents)):
+        with pytest.raises(ValueError, match="hold no token"):
+            fitted.scores_of(query, documents)
+        return
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NoMatchWarning)
+        own = fitted.scores(query)
+    assert fitted.scores_of(query, documents) == pytest.approx(own, abs=1e-9)
+
+
+def test_a_text_from_outside_changes_no_statistics():
+    fitted = BM25Retriever().fit(["cat dog", "dog fish fish"])
+    found = fitted.scores_of("cat fish", ["cat cat cat", "owl", ""])
+    assert found[0] > fitted.scores("cat fish")[0]
+    assert found[1:].tolist() == [0.0, 0.0]
+    assert fitted.fit(["cat", "cat"]).scores_of("cat", ["cat"]) == fitted.scores("cat")[:1]

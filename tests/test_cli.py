@@ -190,7 +190,7 @@ def test_version_and_help(capsys):
         (["rank", "q", "absent-folder"], "no such file or folder: absent-folder"),
         (["rank", "q", ".", "--top-k", "0"], "'0' is not a whole number of at least 1"),
         (["rank", "q", ".", "--candidates", "-1"], "at least 1"),
-        (["rank", "q", ".", "--method", "adjusted"], "invalid choice: 'adjusted'"),
+        (["rank", "q", ".", "--method", "bm25"], "invalid choice: 'bm25'"),
         (["rank", "q", ".", "--tau", "60"], "tau is 60.0"),
         (["rank", "q", ".", "--tau", "nan"], "tau is nan"),
         (["rank", "q", ".", "--encoder", "used"], "unknown encoder 'used'"),

@@ -204,7 +204,8 @@ def test_unusable_arguments_are_refused_by_name(arguments, error, message):
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"method": "adjusted"}, ValueError, "known: similarity, causal, causal_fallback, hybrid"),
+        ({"method": "bm25"}, ValueError, "known: similarity, causal, causal_fallback, hybrid, adj"),
+        ({"adjustment": 4.0}, TypeError, "adjustment must be an Adjustment, not float"),
         ({"absorption": "fuzzy"}, ValueError, "known: semantic, exact"),
         ({"tau": 60}, ValueError, r"tau is 60; it is a cosine in \[-1, 1\]"),
         ({"tau": math.nan}, ValueError, "tau is nan"),

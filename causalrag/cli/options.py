@@ -18,6 +18,8 @@ METHODS = {
     "words it shares with the query (A) are taken out",
     "causal_fallback": "causal; documents without residual words follow, by similarity",
     "hybrid": "half similarity, half causal, each scaled to [0, 1] over the candidates",
+    "adjusted": "similarity, raised for the query's words that are there, lowered where they are "
+    "repeated more than texts do by nature",
 }
 
 

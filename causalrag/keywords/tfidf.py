@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
 
 from causalrag.keywords.base import Keywords, checked_count, heaviest
 from causalrag.text import normalise, tokenize
+
+# For how many of a document's own keywords its repetition is learnt.
+REPEATED = 15
 
 
 class TfidfKeywords:
@@ -17,6 +22,13 @@ class TfidfKeywords:
     ``idf = ln((1 + n) / (1 + df)) + 1``, divided by the Euclidean length of all the text's weights,
     before the cut to the heaviest terms. A term outside the corpus has df = 0 and is kept, on both
     sides. Equal weights are ordered by the term (code points), so a cut is always the same.
+
+    Attributes
+    ----------
+    repetition : tuple of float
+        For k = 1, 2, ... the corpus's median excess repetition of a document's own k heaviest
+        keywords: how often texts repeat by nature what they are about (see `adjust.bend`). Empty
+        if it is not known.
     """
 
     def __init__(
@@ -25,12 +37,14 @@ class TfidfKeywords:
         n_documents: int,
         top_document: int = 15,
         top_query: int = 10,
+        repetition: Sequence[float] = (),
     ) -> None:
         self.n_documents = checked_count("n_documents", n_documents)
         self.top_document = checked_count("top_document", top_document)
         self.top_query = checked_count("top_query", top_query)
         self._idf = dict(sorted(idf.items()))
         self._unseen = math.log(1 + n_documents) + 1
+        self.repetition = tuple(map(float, repetition))
 
     @classmethod
     def fit(
@@ -57,7 +71,8 @@ class TfidfKeywords:
         tokens = [tokenize(text) for text in texts]
         if not tokens:
             raise ValueError("the corpus is empty: TfidfKeywords.fit needs at least one document")
-        return cls(_smoothed_idf(tokens), len(tokens), top_document, top_query)
+        idf = _smoothed_idf(tokens)
+        return cls(idf, len(tokens), top_document, top_query, _own_repetition(tokens, idf))
 
     def __repr__(self) -> str:
         return f"<TfidfKeywords: {self.n_documents} documents, {len(self._idf)} terms>"
@@ -99,6 +114,17 @@ def _smoothed_idf(tokens: list[list[str]]) -> dict[str, float]:
 
     model = TfidfVectorizer(analyzer=_as_is, norm="l2", use_idf=True, smooth_idf=True).fit(tokens)
     return dict(zip(model.get_feature_names_out(), map(float, model.idf_), strict=True))
+
+
+def _own_repetition(tokens: list[list[str]], idf: Mapping[str, float]) -> tuple[float, ...]:
+    """Give the medians of `TfidfKeywords.repetition`, over the documents with content."""
+    found = []
+    for own in filter(None, tokens):
+        counts = Counter(own)
+        heavy = heaviest({term: count * idf[term] for term, count in counts.items()}, REPEATED)
+        again = [counts[term] - 1 for term in heavy] + [0] * (REPEATED - len(heavy))
+        found.append(np.cumsum(again) / len(own))
+    return tuple(np.median(found, axis=0).tolist()) if found else ()
 
 
 def _as_is(tokens: list[str]) -> list[str]:

@@ -9,7 +9,13 @@ Nothing here ranks or measures, and where the files lie is the caller's to say.
 
 from __future__ import annotations
 
-from causalrag.results.benchmarks import BeirResults, beir_checksums, local_beir, read_beir
+from causalrag.results.benchmarks import (
+    BeirResults,
+    beir_checksums,
+    local_beir,
+    read_beir,
+    read_phase,
+)
 from causalrag.results.cases import (
     CaseResults,
     LawVectors,
@@ -39,6 +45,7 @@ __all__ = [
     "read",
     "read_beir",
     "read_cases",
+    "read_phase",
     "save",
     "save_parquet",
 ]

@@ -40,7 +40,8 @@ class BeirResults(NamedTuple):
         ``encoder``, ``query_id``, ``first_stage``, ``doc_id``, ``grade`` (0 also where nobody
         judged), ``base`` (the first stage's score), ``causal_exact``, ``causal``,
         ``has_residual_exact``, ``has_residual``, ``overlap``, ``shared_weight``,
-        ``excess_repetition``. A first stage may have fewer than ``window``
+        ``excess_repetition``, and of `adjust.Surface` ``coverage``, ``keyword_repetition``
+        (excess) and ``bend``. A first stage may have fewer than ``window``
         candidates for a query, or none.
     scores : DataFrame
         One row per candidate of similarity that a cross-encoder scored: ``dataset``, ``encoder``,
@@ -123,6 +124,67 @@ def read_beir(
         _joined(tables, _COLUMNS[kind]) for kind, tables in found.items()
     )
     return BeirResults(queries, candidates, scores, provenance)
+
+
+def read_phase(
+    folder: str | PathLike[str],
+    datasets: Collection[str] | None = None,
+    encoders: Collection[str] | None = None,
+) -> tuple[pd.DataFrame, dict[str, dict[str, Mapping[str, Any]]]]:
+    """Read what `make results` stored for the benchmarks among stuffed documents.
+
+    Parameters
+    ----------
+    folder
+        Holds the ``.parquet`` files; may hold none.
+    datasets, encoders : collection of str, optional
+        Names to read; by default all.
+
+    Returns
+    -------
+    DataFrame
+        One row per data set, encoder, attack, rate, method and query: ``dataset``, ``encoder``,
+        ``attack``, ``rate`` (share of the window that is stuffed; -1 for documents put into the
+        whole collection), ``method``, ``query_id``, ``nDCG@10``, ``stuffed_in_10`` (a count) and
+        ``largest_excess`` (the window's largest excess repetition; 0 at rate -1).
+    dict
+        Data set → encoder → provenance. Its settings name the queries that are probes.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such folder.
+    ValueError
+        As `load_parquet`; if a file holds another kind, a measure outside [0, 1] or a row twice.
+    """
+    import pandas as pd
+
+    place = Path(folder)
+    if not place.is_dir():
+        raise FileNotFoundError(f"there is no folder {place}; make it with: make results")
+    frames = []
+    provenance: dict[str, dict[str, Mapping[str, Any]]] = {}
+    for path in sorted(place.glob("*.parquet")):
+        stored = load_parquet(path)
+        if stored.kind != "phase":
+            raise ValueError(f"{path} holds {stored.kind!r}, not 'phase'; remove it")
+        table, about = stored.tables["queries"], stored.provenance
+        dataset, encoder = about["corpus"]["name"], about["model"]["name"]
+        if (datasets is not None and dataset not in datasets) or (
+            encoders is not None and encoder not in encoders
+        ):
+            continue
+        keys = ["attack", "rate", "method", "query_id"]
+        if table.duplicated(keys).any() or not table["nDCG@10"].between(0, 1 + 1e-9).all():
+            raise ValueError(
+                f"{path} holds a row twice, or a measure outside [0, 1]; make it anew with: "
+                f"{about['command']} FORCE=1"
+            )
+        provenance.setdefault(dataset, {})[encoder] = about
+        frames.append(table)
+    columns = list(TABLES["phase"]["queries"])
+    table = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=columns)
+    return table, provenance
 
 
 def beir_checksums(data: BeirData) -> dict[str, str]:

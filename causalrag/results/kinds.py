@@ -63,9 +63,40 @@ TABLES: dict[str, dict[str, tuple[str, ...]]] = {
             "overlap",
             "shared_weight",
             "excess_repetition",
+            "coverage",
+            "keyword_repetition",
+            "bend",
         )
     },
     "beir_scores": {"scores": ("query_id", "doc_id", "score")},
+    "phase": {
+        "queries": (
+            "dataset",
+            "encoder",
+            "attack",
+            "rate",
+            "method",
+            "query_id",
+            "nDCG@10",
+            "stuffed_in_10",
+            "largest_excess",
+        )
+    },
+    "choice": {"forms": ("form", "attack", "rate", "query_id", "nDCG@10")},
+    "adversary": {
+        "documents": (
+            "attack",
+            "strength",
+            "query_id",
+            "number",
+            "method",
+            "rank",
+            "base",
+            "first_base",
+            "excess_to_bend",
+            "coverage",
+        )
+    },
     "case_ranks": {"ranks": ("query_id", "window", "method", "doc_id", "rank")},
     "case_candidates": {
         "candidates": (

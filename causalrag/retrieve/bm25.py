@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import inspect
 import logging
+import math
 import sys
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
 from importlib import import_module
+from itertools import chain
 from numbers import Real
 from pathlib import Path
 from typing import Any
@@ -117,6 +120,8 @@ class BM25Retriever:
         self._model = _index(tokens, vocabulary, self.k1, self.b)
         self._documents, self._tokens = read, tokens
         self._vocabulary, self._words = vocabulary, list(vocabulary)
+        for cached in ("_lengths", "_frequency"):
+            self.__dict__.pop(cached, None)
         return self
 
     def scores(self, query: str | Mapping[str, float]) -> Floats:
@@ -165,6 +170,63 @@ class BM25Retriever:
         # Sums in another order differ in the last digits; documents must not be ordered by that.
         rounded: Floats = heaviest * np.round(scores, 12)
         return rounded
+
+    def scores_of(self, query: str | Mapping[str, float], texts: Iterable[str]) -> Floats:
+        """Score texts that are not among the documents, with the documents' statistics.
+
+        Parameters
+        ----------
+        query : str or mapping of str to float
+            As in `scores`.
+        texts : iterable of str
+            m texts, each title and text as one.
+
+        Returns
+        -------
+        (m,) float64 array
+            What `scores` would give a document with that text if idf and mean length stayed as they
+            are. For a document's own text it is the document's score.
+
+        Raises
+        ------
+        ValueError, TypeError, RuntimeError
+            As `scores`; if the documents hold no token at all.
+        """
+        fitted(self._documents)
+        weights = {t: w for t, w in _weights(query).items() if w and t in self._vocabulary}
+        lengths, frequency = self._lengths, self._frequency
+        if not lengths.sum():
+            raise ValueError(
+                f"the {len(lengths)} documents hold no token: there are no statistics to score by"
+            )
+        idf = {
+            token: math.log1p((len(lengths) - df + 0.5) / (df + 0.5))
+            for token in weights
+            if (df := int(frequency[self._vocabulary[token]]))
+        }
+        heaviest = max(weights.values(), default=1.0)
+        found = []
+        for text in texts:
+            counts = Counter(tokenize(text))
+            norm = self.k1 * (1 - self.b + self.b * counts.total() / lengths.mean())
+            found.append(
+                sum(
+                    weights[token] / heaviest * weight * counts[token] / (counts[token] + norm)
+                    for token, weight in idf.items()
+                    if counts[token]
+                )
+            )
+        return np.asarray(heaviest * np.round(np.array(found, dtype=np.float64), 12))
+
+    @cached_property
+    def _lengths(self) -> NDArray[np.int64]:
+        return np.array([len(tokens) for tokens in self._tokens], dtype=np.int64)
+
+    @cached_property
+    def _frequency(self) -> NDArray[np.int64]:
+        """In how many documents each token of the vocabulary occurs."""
+        held = list(chain.from_iterable(set(tokens) for tokens in self._tokens))
+        return np.bincount(np.array(held, dtype=np.int64), minlength=len(self._words))
 
     def search(self, query: str | Mapping[str, float], k: int = 20) -> Hits:
         """Retrieve the top k documents.

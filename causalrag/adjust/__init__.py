@@ -1,0 +1,31 @@
+"""Account for A instead of scoring B (beyond the papers).
+
+The rule, its bend and the two settings are in `rule`; coefficients fitted on labelled probes in
+`fitting`.
+"""
+
+from causalrag.adjust.fitting import Fitted, Probe, fit
+from causalrag.adjust.rule import (
+    DEFAULT,
+    GUARD,
+    NATURAL,
+    SPREAD,
+    Adjustment,
+    Surface,
+    bend,
+    read_surface,
+)
+
+__all__ = [
+    "DEFAULT",
+    "GUARD",
+    "NATURAL",
+    "SPREAD",
+    "Adjustment",
+    "Fitted",
+    "Probe",
+    "Surface",
+    "bend",
+    "fit",
+    "read_surface",
+]

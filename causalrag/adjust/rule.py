@@ -1,0 +1,187 @@
+"""Account for A instead of scoring B: presence is evidence, repetition beyond presence is stuffing.
+
+With the `manipulation` variant of the graph an author's aim M reaches the document by a path that
+does not pass A: what a text repeats of the query's words beyond what texts repeat by nature. That
+they are there at all is what A itself does. So the rule adds to any base score a reward for
+coverage (presence) and subtracts a penalty for repetition above a bend, which is read off the
+collection without a label: from the excess repetition that its texts have of their own heaviest
+keywords. Presence is easily forged, one mention for each word, so its reward is at most what the
+base score grants the document already. Beyond the papers. Counts come from `surface`, the ordering
+is in `rerank`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from numbers import Real
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from causalrag.keywords.base import KeywordExtractor, as_extractor
+from causalrag.scores import finite_scores, minmax
+from causalrag.surface import coverage, equal_tokens, excess_repetition, token_counts
+
+__all__ = [
+    "DEFAULT",
+    "GUARD",
+    "NATURAL",
+    "SPREAD",
+    "Adjustment",
+    "Surface",
+    "bend",
+    "read_surface",
+]
+
+Floats = NDArray[np.float64]
+
+# The median excess repetition of their own 1, 2, ... heaviest keywords among SciFact's documents.
+NATURAL = (
+    0.045, 0.079, 0.106, 0.129, 0.149, 0.167, 0.181, 0.195, 0.206, 0.218, 0.228, 0.237, 0.244,
+    0.252, 0.259,
+)  # fmt: skip
+# The bend over the median. Eight to nine in ten of SciFact's documents stay below it with their own
+# words.
+SPREAD = 1.4
+
+
+def bend(size: int, keywords: KeywordExtractor | None = None) -> float:
+    """Give the excess repetition up to which a document repeats a query's keywords by nature.
+
+    Parameters
+    ----------
+    size : int
+        |K_q|; a query of more keywords than are known gets the last value.
+    keywords : extractor, optional
+        One with a ``repetition``, such as `TfidfKeywords.fit` gives: the medians of its collection.
+
+    Returns
+    -------
+    float
+        `SPREAD` times the median of the collection's documents, or of SciFact's where that is
+        larger or `keywords` has none: short texts that say each word once must not make a second
+        mention suspicious. A median holds as long as most documents are not stuffed.
+    """
+    known = getattr(keywords, "repetition", None) or (0.0,)
+    median = max(table[min(max(size, 1), len(table)) - 1] for table in (NATURAL, tuple(known)))
+    return SPREAD * float(median)
+
+
+@dataclass(frozen=True)
+class Surface:
+    """What a query's candidates show of its words.
+
+    Attributes
+    ----------
+    coverage : (n,) float64 array
+        Idf-weighted share of the query's content tokens that the document holds, in [0, 1].
+    excess : (n,) float64 array
+        Repetitions of the query's keywords K_q over content tokens, in [0, 1).
+    bend : float
+        Up to where that is natural.
+    """
+
+    coverage: Floats
+    excess: Floats
+    bend: float
+
+    @property
+    def over(self) -> Floats:
+        """Repetition beyond the bend, in bends; 0 at or below it, shape (n,)."""
+        return np.asarray(np.maximum(0.0, self.excess / self.bend - 1.0))
+
+
+def read_surface(query: str, texts: Sequence[str], keywords: KeywordExtractor) -> Surface:
+    """Count presence and repetition of a query's words in n candidates.
+
+    Parameters
+    ----------
+    query : str
+        The query.
+    texts : sequence of str
+        n documents as they are encoded: title and text.
+    keywords : extractor
+        Gives K_q, tokens and idf (`as_extractor` fills in what it lacks), and the bend.
+
+    Returns
+    -------
+    Surface
+        Tokens are compared as equal strings. Nothing is encoded: a near word is evidence that the
+        base score already has, and no author needs to repeat it to be found.
+    """
+    extractor = as_extractor(keywords)
+    tokens = dict.fromkeys(extractor.tokens(query))
+    wanted = set(extractor.query(query))
+    counts = token_counts(texts, keywords)
+    return Surface(
+        coverage(counts, {token: extractor.idf(token) for token in tokens}),
+        excess_repetition(counts, equal_tokens(counts, [wanted] * len(counts))),
+        bend(len(wanted), keywords),
+    )
+
+
+@dataclass(frozen=True)
+class Adjustment:
+    """A rule that accounts for A on top of any base score.
+
+    Attributes
+    ----------
+    reward : float
+        What full coverage adds where the base score supports it, at least 0. The unit is the spread
+        of the base score over the candidates at or below the bend, so the rule does not change with
+        the base's scale.
+    penalty : float
+        What each bend's worth of repetition beyond the bend takes away, at least 0; same unit.
+    """
+
+    reward: float
+    penalty: float
+
+    def __post_init__(self) -> None:
+        for name in ("reward", "penalty"):
+            value = getattr(self, name)
+            if not isinstance(value, Real) or isinstance(value, bool):
+                raise TypeError(f"{name} must be a number, not {type(value).__name__}")
+            if not (math.isfinite(value) and float(value) >= 0):
+                raise ValueError(f"{name} is {value}; it must be finite and at least 0")
+
+    def scores(self, base: ArrayLike, surface: Surface) -> Floats:
+        """Adjust a base score.
+
+        Parameters
+        ----------
+        base : (n,) array_like
+            Finite scores of the candidates from any ranker, higher is better.
+        surface : Surface
+            Of the same candidates.
+
+        Returns
+        -------
+        (n,) float64 array
+            ``s + min(s, reward * coverage) - penalty * max(0, excess / bend - 1)``. ``s`` is the
+            min-max of the base over the candidates at or below the bend (over all, where none is);
+            the others are cut to its ends, so that a stuffed document sets no scale.
+
+        Raises
+        ------
+        ValueError
+            If the lengths differ, or a score is NaN or infinite.
+        """
+        given = finite_scores(base, "base")
+        if len(given) != len(surface.coverage):
+            raise ValueError(f"{len(given)} base scores for {len(surface.coverage)} documents")
+        over = surface.over
+        ordinary = (over == 0) | (self.penalty == 0)  # no penalty: nothing counts as stuffed
+        if ordinary.any():
+            given = np.clip(given, given[ordinary].min(), given[ordinary].max())
+        stretched = minmax(given)
+        presence = np.minimum(stretched, self.reward * surface.coverage)
+        return np.asarray(stretched + presence - self.penalty * over)
+
+
+# One setting for every base score and collection.
+DEFAULT = Adjustment(reward=1.0, penalty=4.0)
+# Repetition alone: for a base that has counted presence already, such as BM25 or a fusion with it.
+GUARD = Adjustment(reward=0.0, penalty=4.0)

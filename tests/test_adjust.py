@@ -1,0 +1,234 @@
+"""The rule that accounts for A: by hand, on any base, and what must hold whatever the texts."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from reranking import ENCODER, ids
+
+import causalrag as cr
+from causalrag import adjust
+from causalrag.adjust import DEFAULT, GUARD, NATURAL, SPREAD, Adjustment, Probe, Surface, bend, fit
+from causalrag.surface import own_repetition, token_counts
+
+TEXTS = [
+    "bread bread bread bread bread bread oven",
+    "yeast gas bread rises in the warm bowl",
+    "river rain flood",
+    "why bread rises: yeast makes gas",
+]
+QUERY = "why bread rises"
+KEYWORDS = cr.TfidfKeywords.fit(TEXTS)
+
+
+def surface(coverage, excess, natural=0.25):
+    return Surface(np.array(coverage, dtype=float), np.array(excess, dtype=float), natural)
+
+
+# The rule
+
+
+def test_scores_by_hand():
+    rule = Adjustment(reward=0.5, penalty=2.0)
+    found = rule.scores([0.9, 0.5, 0.2, 0.1], surface([1, 0.5, 0.8, 1], [0.5, 0.0, 0.1, 0.0]))
+    # The first lies above the bend: it sets no scale, and 0.5 is once more the bend of 0.25. The
+    # third gets for its words no more than its base, the last one nothing.
+    assert found.tolist() == pytest.approx([1.0 + 0.5 - 2.0, 1.0 + 0.25, 0.25 + 0.25, 0.0])
+
+
+def test_without_an_ordinary_document_all_set_the_scale():
+    rule = Adjustment(reward=0.0, penalty=0.0)
+    found = rule.scores([1.0, 3.0], surface([0, 0], [0.9, 0.9]))
+    assert found.tolist() == [0.0, 1.0]
+
+
+@given(
+    base=st.lists(st.integers(-50, 50), min_size=1, max_size=9),
+    scale=st.sampled_from([1e-3, 0.5, 7.0, 1e4]),
+    shift=st.integers(-9, 9),
+    data=st.data(),
+)
+def test_scale_and_shift_of_the_base_change_nothing(base, scale, shift, data):
+    n = len(base)
+    shares = st.lists(st.floats(0, 0.9), min_size=n, max_size=n)
+    seen = surface(data.draw(shares), data.draw(shares))
+    moved = [scale * value + shift for value in base]
+    assert DEFAULT.scores(moved, seen) == pytest.approx(DEFAULT.scores(base, seen), abs=1e-7)
+
+
+@given(base=st.lists(st.floats(-9, 9), min_size=1, max_size=9), data=st.data())
+def test_the_guard_keeps_the_order_of_all_that_lie_below_the_bend(base, data):
+    n = len(base)
+    excess = data.draw(st.lists(st.floats(0, 0.25), min_size=n, max_size=n))
+    score = GUARD.scores(base, surface([0.3] * n, excess, 0.25))
+    order, before = np.argsort(-score, kind="stable"), np.argsort(-np.array(base), kind="stable")
+    assert [round(base[i], 6) for i in order] == pytest.approx([round(base[i], 6) for i in before])
+
+
+@given(st.floats(0, 0.9), st.floats(0, 0.9))
+def test_more_repetition_never_helps_and_more_presence_never_hurts(low, high):
+    low, high = sorted((low, high))
+    same = surface([0.5, 0.5], [low, high])
+    first, second = DEFAULT.scores([1.0, 1.0], same)
+    assert first >= second
+    seen = surface([low, high], [0.0, 0.0])
+    first, second = DEFAULT.scores([1.0, 1.0], seen)
+    assert first <= second
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (lambda: Adjustment(-1, 1), ValueError, "reward is -1; it must be finite"),
+        (lambda: Adjustment(1, float("nan")), ValueError, "penalty is nan"),
+        (lambda: Adjustment("1", 1), TypeError, "reward must be a number, not str"),
+        (lambda: DEFAULT.scores([1.0], surface([1, 1], [0, 0])), ValueError, "1 base scores for 2"),
+        (lambda: DEFAULT.scores([np.nan], surface([1], [0])), ValueError, r"base\[0\] is nan"),
+    ],
+)
+def test_unusable_settings_are_refused(make, error, message):
+    with pytest.raises(error, match=message):
+        make()
+
+
+# The bend
+
+
+def test_an_extractor_knows_how_often_its_corpus_repeats_its_own_keywords():
+    texts = ["gas gas oven dough", "rain rain rain river", "yeast bowl", "the of"]
+    known = cr.TfidfKeywords.fit(texts).repetition
+    assert known[0] == 1 / 4  # the median of 1/4, 2/4 and 0; a text without content counts nothing
+    assert len(known) == 15
+    assert list(known) == sorted(known)
+    assert cr.TfidfKeywords.fit(["the of"]).repetition == ()
+    counts = token_counts(texts[:3], keywords := cr.TfidfKeywords.fit(texts))
+    own = [keywords.document(text).terms for text in texts[:3]]
+    for size in (1, 2, 4):
+        assert known[size - 1] == np.median(own_repetition(counts, own, size))
+
+
+def test_the_bend_is_the_collections_or_the_natural_one_where_that_is_larger():
+    class Known:
+        repetition = (0.3, 0.31)
+
+    assert bend(1, Known()) == pytest.approx(SPREAD * 0.3)
+    assert bend(9, Known()) == pytest.approx(SPREAD * 0.31)
+    assert bend(15, Known()) == pytest.approx(SPREAD * 0.31)
+    Known.repetition = (0.0, 0.01)
+    for extractor in (Known(), object(), None):
+        assert bend(2, extractor) == pytest.approx(SPREAD * NATURAL[1])
+        assert bend(0, extractor) == bend(1) < bend(2) < bend(99) == bend(15)
+
+
+@pytest.mark.skipif(
+    not Path(os.environ.get("CAUSALRAG_DATA", "/absent"), "beir", "scifact.zip").is_file(),
+    reason="needs CAUSALRAG_DATA with beir/scifact.zip",
+)
+def test_the_natural_medians_are_those_of_scifacts_documents():
+    documents = cr.datasets.beir("scifact", split="train").corpus.values()
+    texts = [f"{document['title']} {document['text']}" for document in documents]
+    keywords = cr.TfidfKeywords.fit(texts)
+    assert keywords.repetition == pytest.approx(NATURAL, abs=6e-4)
+    counts = token_counts(texts, keywords)
+    own = [keywords.document(text).terms for text in texts]
+    for size in (1, 3, 5, 10):
+        below = own_repetition(counts, own, size) <= SPREAD * NATURAL[size - 1]
+        assert 0.8 <= below.mean() <= 0.93
+
+
+# The re-ranker
+
+
+def test_the_reranker_applies_the_rule_to_its_base_score():
+    scores = [0.9, 0.4, 0.1, 0.5]
+    reranker = cr.CausalReranker(ENCODER, KEYWORDS, method="adjusted")
+    ranking = reranker.rank(QUERY, TEXTS, scores=scores)
+    seen = adjust.read_surface(QUERY, TEXTS, KEYWORDS)
+    assert seen.coverage[3] == 1.0 > seen.coverage[0] > seen.coverage[2] == 0.0
+    expected = DEFAULT.scores(scores, seen)
+    assert [r.score for r in ranking] == pytest.approx(sorted(expected, reverse=True))
+    assert ids(ranking)[0] == "3"  # as covered as the second, and higher before
+    assert ids(ranking)[-1] in ("0", "2")
+    assert f"reward {DEFAULT.reward:g}" in ranking.explain()
+
+
+def test_another_setting_is_taken_and_the_base_may_be_any():
+    plain = cr.CausalReranker(ENCODER, KEYWORDS, method="similarity")
+    none = Adjustment(0.0, 0.0)
+    off = cr.CausalReranker(ENCODER, KEYWORDS, method="adjusted", adjustment=none)
+    for scores in ([3, 1, 2, 0], [-30.0, 10.0, -20.0, 0.0]):
+        assert ids(off.rank(QUERY, TEXTS, scores)) == ids(plain.rank(QUERY, TEXTS, scores))
+
+
+def test_an_empty_document_comes_last_and_sets_no_scale():
+    reranker = cr.CausalReranker(ENCODER, KEYWORDS, method="adjusted")
+    with_it = reranker.rank(QUERY, [*TEXTS, "  "], scores=[0.9, 0.4, 0.1, 0.5, 99.0])
+    without = reranker.rank(QUERY, TEXTS, scores=[0.9, 0.4, 0.1, 0.5])
+    assert [r.score for r in with_it][:-1] == [r.score for r in without]
+    assert with_it[-1].doc_id == "4"
+
+
+def test_a_query_without_keywords_is_ordered_by_the_base_and_flagged():
+    ranking = cr.CausalReranker(ENCODER, KEYWORDS, method="adjusted").rank("the of", TEXTS)
+    assert any("nothing is adjusted" in flag for flag in ranking.flags)
+    assert [r.base for r in ranking] == sorted((r.base for r in ranking), reverse=True)
+
+
+def test_a_chinese_document_is_read_as_its_query_is():
+    texts = [
+        "数据出境安全评估，数据出境安全评估，数据出境安全评估，数据出境安全评估。",
+        "申报材料由省级部门收取。",
+    ]
+    keywords = cr.TfidfKeywords.fit(texts)
+    seen = adjust.read_surface("如何评估数据出境的安全", texts, keywords)
+    assert seen.coverage[0] == pytest.approx(1.0)
+    assert seen.excess[0] > bend(3)
+    assert seen.excess[1] == 0
+
+
+# Fitting
+
+
+def probes(n, gain):
+    """Candidates of which the covered one is relevant if `gain` is positive, else the first."""
+    for number in range(n):
+        base = [1.0, 0.9, 0.0]
+        grades = [0, 1, 0] if gain else [1, 0, 0]
+        yield Probe(base, surface([0.0, 0.05 + number % 2 * 0.01, 0.0], [0.0] * 3), grades)
+
+
+def test_probes_that_agree_move_the_coefficients_part_of_the_way():
+    found = fit(list(probes(30, gain=True)))
+    assert found.best.reward > DEFAULT.reward
+    share = 30 / (30 + adjust.fitting.PRIOR_PROBES)
+    assert found.shrunk.reward == pytest.approx(
+        DEFAULT.reward + share * (found.best.reward - DEFAULT.reward)
+    )
+    assert found.decision.enabled
+    assert found.adjustment == found.shrunk
+    assert found.n == 30
+
+
+def test_probes_that_do_not_tell_leave_the_setting_as_it_was():
+    few = fit(list(probes(3, gain=True)))
+    assert few.decision.decision == "abstain"
+    assert few.adjustment == DEFAULT
+    ties = fit(list(probes(30, gain=False)))
+    assert ties.best == DEFAULT == ties.adjustment
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ([], "at least one labelled probe"),
+        ([Probe([1.0], surface([0], [0]), [1, 0])], "probe 0 has 1 base scores, 2 grades and 1"),
+        ([Probe([1.0], surface([0], [0]), [-1])], "grade -1"),
+        ([Probe([np.inf], surface([0], [0]), [1])], "base of probe 0"),
+    ],
+)
+def test_unusable_probes_are_refused(given, message):
+    with pytest.raises(ValueError, match=message):
+        fit(given)
