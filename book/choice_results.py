@@ -24,7 +24,7 @@ from provenance import SETTINGS, Progress, say
 
 import causalrag as cr
 from causalrag import results
-from causalrag.adjust import SPREAD, Surface, read_surface
+from causalrag.adjust import Surface, read_surface
 from causalrag.datasets.beir import BeirData
 from causalrag.embeddings import EmbeddingCache
 from causalrag.retrieve import DenseRetriever
@@ -278,7 +278,6 @@ class ChoiceMaker(Maker):
                 **SETTINGS,
                 "forms": {name: constants for name, (_, constants) in FORMS.items()},
                 "chosen": CHOSEN,
-                "spread": SPREAD,
                 "attacks": list(ATTACKS),
                 "rates": list(methods.RATES),
                 "definitions": methods.DEFINITIONS,

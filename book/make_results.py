@@ -23,6 +23,7 @@ import choice_results
 import numpy as np
 import pandas as pd
 import phase_results
+import sign_results
 import step_cost
 from provenance import ROOT, SETTINGS, is_current, provenance, safe, say, shown
 
@@ -293,6 +294,17 @@ def phase_part(options: argparse.Namespace, models: Models) -> None:
     )
 
 
+def sign_part(options: argparse.Namespace, models: Models) -> None:
+    """Measure how queries and B are associated."""
+    sign_results.make_sign(
+        options.datasets,
+        models.encoders(usual=beir_results.ENCODERS),
+        beir_results.Places(options.output, options.build / "embeddings", options.build / "sign"),
+        options.force,
+        LANGUAGES,
+    )
+
+
 # What `make results` makes, in this order; each part is called with the options and the models.
 PARTS: dict[str, Callable[[argparse.Namespace, Models], None]] = {
     "themes": themes_part,
@@ -300,6 +312,7 @@ PARTS: dict[str, Callable[[argparse.Namespace, Models], None]] = {
     "beir": beir_part,
     "choice": choice_part,
     "phase": phase_part,
+    "sign": sign_part,
 }
 
 

@@ -56,6 +56,7 @@ RANKS_NOTHING = (
     "plots.py",
     "results",
     "simulate",
+    "stuffing",
     "terminal.py",
 )
 IDENTITY = ("corpus", "model", "settings", "versions")  # equal in all four: the same result
@@ -71,7 +72,7 @@ def source_digest(also: Sequence[str] = ()) -> str:
     """
     package = Path(cr.__file__).parent
     digest = hashlib.sha256()
-    for path in [*sorted(package.rglob("*.py")), *sorted(package.glob("data/stopwords_*.txt"))]:
+    for path in [*sorted(package.rglob("*.py")), *sorted(package.glob("data/*.txt"))]:
         inside = path.relative_to(package)
         counted = any(inside.is_relative_to(part) for part in also)
         if counted or inside.parts[0] not in RANKS_NOTHING:

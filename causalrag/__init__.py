@@ -15,6 +15,7 @@ __version__ = "0.1.0"
 
 _MODULES = (
     "adjust",
+    "calibrate",
     "chat",
     "chunks",
     "claims",

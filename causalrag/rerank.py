@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from causalrag.adjust import DEFAULT, Adjustment, read_surface
+from causalrag.calibrate import language, tau_for
 from causalrag.candidates import CandidateKeywords
 from causalrag.documents import Documents, check_query, document_cosines, read_documents
 from causalrag.encoders import load_encoder
@@ -94,8 +95,9 @@ class CausalReranker:
         Encodes the query, the documents without a vector and the terms.
     keywords : object with ``document(text)`` and ``query(text)``, optional
         The extractor kw(). None fits `TfidfKeywords` on the candidates of each call.
-    tau : float
-        Absorption threshold, a cosine in [-1, 1].
+    tau : float or "auto"
+        Absorption threshold, a cosine in [-1, 1]. "auto" takes the encoder's own, for the query's
+        language (`calibrate.tau_for`).
     absorption : {"semantic", "exact"}
         See `partition`.
     method : {"similarity", "causal", "causal_fallback", "hybrid", "adjusted"}
@@ -136,7 +138,7 @@ class CausalReranker:
 
     encoder: Any = "use"
     keywords: KeywordExtractor | None = None
-    tau: float = 0.6
+    tau: float | str = 0.6
     absorption: str = "semantic"
     method: str = "hybrid"
     weight: float = field(default=0.5, kw_only=True)
@@ -144,7 +146,7 @@ class CausalReranker:
     _known: KnownTexts = field(default_factory=KnownTexts, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        check_absorption(self.tau, self.absorption)
+        check_absorption(1.0 if self.tau == "auto" else self.tau, self.absorption)
         check_choice("method", self.method, METHODS)
         _check_weight(self.weight)
         if not isinstance(self.adjustment, Adjustment):
@@ -199,14 +201,14 @@ class CausalReranker:
             candidates,
             self.encoder,
             self.keywords,
-            self.tau,
+            tau := self._tau(query),
             self.absorption,
             self._known,
         )
         base, zero = self._base(candidates, given, evidence)
         score, tier = self._final(candidates, base, evidence)
         order = np.lexsort((-score, tier))[:top_k].astype(np.int64)
-        settings = f"method {self.method}, tau {self.tau:g}, absorption {self.absorption}"
+        settings = f"method {self.method}, tau {tau:g}, absorption {self.absorption}"
         if self.method == "hybrid":
             settings += f", weight {self.weight:g}"
         if self.method == "adjusted":
@@ -216,6 +218,13 @@ class CausalReranker:
         return Ranking(
             Outcome(query, candidates, order, score, base, evidence, settings, flags, zero)
         )
+
+    def _tau(self, query: str) -> float:
+        if isinstance(self.tau, str):
+            if self.absorption == "exact":
+                return 1.0  # not used
+            return tau_for(self.encoder, lang=language(query))
+        return self.tau
 
     def _base(
         self, candidates: Documents, given: Floats | None, evidence: CandidateKeywords

@@ -182,11 +182,11 @@ def as_keywords(given: Mapping[str, float]) -> Keywords:
     return Keywords(given)
 
 
-def check_absorption(tau: float, absorption: str) -> None:
+def check_absorption(tau: object, absorption: str) -> None:
     """Refuse a threshold that is no cosine, and an unknown way to absorb."""
     if not isinstance(tau, Real) or isinstance(tau, bool):
         raise TypeError(f"tau must be a number, not {type(tau).__name__}")
-    if not -1 <= tau <= 1:
+    if not -1 <= float(tau) <= 1:
         raise ValueError(
             f"tau is {tau}; it is a cosine in [-1, 1] (to absorb equal words only, use "
             "absorption='exact')"

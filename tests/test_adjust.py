@@ -11,7 +11,7 @@ from reranking import ENCODER, ids
 
 import causalrag as cr
 from causalrag import adjust
-from causalrag.adjust import DEFAULT, GUARD, NATURAL, SPREAD, Adjustment, Probe, Surface, bend, fit
+from causalrag.adjust import DEFAULT, GUARD, NATURAL, Adjustment, Probe, Surface, bend, fit
 from causalrag.surface import own_repetition, token_counts
 
 TEXTS = [
@@ -98,28 +98,42 @@ def test_unusable_settings_are_refused(make, error, message):
 
 
 def test_an_extractor_knows_how_often_its_corpus_repeats_its_own_keywords():
-    texts = ["gas gas oven dough", "rain rain rain river", "yeast bowl", "the of"]
-    known = cr.TfidfKeywords.fit(texts).repetition
-    assert known[0] == 1 / 4  # the median of 1/4, 2/4 and 0; a text without content counts nothing
+    texts = ["gas gas oven dough", "rain rain rain river", "yeast bowl", "heat salt salt", "the of"]
+    keywords = cr.TfidfKeywords.fit(texts)
+    known = keywords.repetition
+    counts = token_counts(texts[:4], keywords)
+    own = [keywords.document(text).terms for text in texts[:4]]
+    assert own_repetition(counts, own, 1).tolist() == [1 / 4, 2 / 4, 0.0, 1 / 3]
+    for size in (1, 2, 4):  # a text without content counts nothing
+        values = own_repetition(counts, own, size)
+        middle = np.median(values)
+        expected = middle + 1.2816 / 0.6745 * np.median(abs(values - middle))
+        assert known[size - 1] == pytest.approx(expected)
     assert len(known) == 15
     assert list(known) == sorted(known)
     assert cr.TfidfKeywords.fit(["the of"]).repetition == ()
-    counts = token_counts(texts[:3], keywords := cr.TfidfKeywords.fit(texts))
-    own = [keywords.document(text).terms for text in texts[:3]]
-    for size in (1, 2, 4):
-        assert known[size - 1] == np.median(own_repetition(counts, own, size))
 
 
-def test_the_bend_is_the_collections_or_the_natural_one_where_that_is_larger():
+def test_a_fifth_of_stuffed_documents_does_not_hide_them():
+    rng = np.random.default_rng(0)
+    words = [f"word{n}" for n in range(400)]
+    plain = [" ".join(rng.choice(words, 60)) for _ in range(80)]
+    stuffed = [" ".join(rng.choice(words, 3).tolist() * 20) for _ in range(20)]
+    alone = cr.TfidfKeywords.fit(plain).repetition[2]
+    mixed = cr.TfidfKeywords.fit(plain + stuffed).repetition[2]
+    assert alone <= mixed < 2 * alone < 0.5
+
+
+def test_the_bend_is_the_collections_or_the_natural_one_where_it_has_none():
     class Known:
-        repetition = (0.3, 0.31)
+        repetition = (0.02, 0.31)
 
-    assert bend(1, Known()) == pytest.approx(SPREAD * 0.3)
-    assert bend(9, Known()) == pytest.approx(SPREAD * 0.31)
-    assert bend(15, Known()) == pytest.approx(SPREAD * 0.31)
+    assert bend(1, Known()) == 0.02
+    assert bend(2, Known()) == bend(9, Known()) == 0.31
     Known.repetition = (0.0, 0.01)
-    for extractor in (Known(), object(), None):
-        assert bend(2, extractor) == pytest.approx(SPREAD * NATURAL[1])
+    assert bend(1, Known()) == NATURAL[0]
+    for extractor in (object(), None):
+        assert bend(2, extractor) == NATURAL[1]
         assert bend(0, extractor) == bend(1) < bend(2) < bend(99) == bend(15)
 
 
@@ -127,7 +141,7 @@ def test_the_bend_is_the_collections_or_the_natural_one_where_that_is_larger():
     not Path(os.environ.get("CAUSALRAG_DATA", "/absent"), "beir", "scifact.zip").is_file(),
     reason="needs CAUSALRAG_DATA with beir/scifact.zip",
 )
-def test_the_natural_medians_are_those_of_scifacts_documents():
+def test_the_natural_bend_is_that_of_scifacts_documents():
     documents = cr.datasets.beir("scifact", split="train").corpus.values()
     texts = [f"{document['title']} {document['text']}" for document in documents]
     keywords = cr.TfidfKeywords.fit(texts)
@@ -135,7 +149,7 @@ def test_the_natural_medians_are_those_of_scifacts_documents():
     counts = token_counts(texts, keywords)
     own = [keywords.document(text).terms for text in texts]
     for size in (1, 3, 5, 10):
-        below = own_repetition(counts, own, size) <= SPREAD * NATURAL[size - 1]
+        below = own_repetition(counts, own, size) <= bend(size, keywords)
         assert 0.8 <= below.mean() <= 0.93
 
 

@@ -16,6 +16,7 @@ CORPORA = {"diagnostic": datasets.diagnostic, "second": datasets.second}
 FROZEN = {
     "opening": "09a8ee37c546557c03ee168c0d957f2303c8440e23c89ac2f0c26b31ed57cece",
     "diagnostic": "d2d8908e91ff834b34e2d61a734df4b608241758bbe71326666fa8b173030fe7",
+    "development": "adc22e79a84f3d7511a5d44a7ae8f5669a0d33f26ed681ae03f7d53e28b2d314",
     "second": "1324f0d7ff4b62fb9138de69eac1df21b71315f9cd968e2b488d5975b03204d0",
 }
 
@@ -86,7 +87,7 @@ def test_no_role_is_given_away_by_the_place_in_the_file_or_the_id(load):
 def test_no_text_stands_in_two_corpora():
     texts = [
         d.text
-        for load in (datasets.opening, *CORPORA.values())
+        for load in (datasets.opening, datasets.development, *CORPORA.values())
         for theme in load().themes
         for d in theme.documents
     ]

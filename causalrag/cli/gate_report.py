@@ -167,7 +167,7 @@ def _figures(found: Mapping[str, Any]) -> list[str]:
         f"{'similarity':<{width}}  {found['baseline']:.4f}  mean {measure} of "
         f"{_probes(found['n'])}, {found['input']['documents']} documents",
         f"{method:<{width}}  {found['reranked']:.4f}  top {settings['window']} re-ranked, encoder "
-        f"{settings['encoder']}, tau {settings['tau']:g}, {settings['absorption']}",
+        f"{settings['encoder']}, tau {settings['tau']}, {settings['absorption']}",
         f"{'gain':<{width}} {gain['value']:+.4f}  {interval} at level {gain['level']:g}; "
         f"{found['better']} better, {found['worse']} worse, {found['equal']} equal",
     ]

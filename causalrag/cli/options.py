@@ -72,9 +72,10 @@ def add_rule(parser: argparse.ArgumentParser, methods: Sequence[str]) -> None:
     )
     parser.add_argument(
         "--tau",
-        type=float,
+        type=threshold,
         default=0.6,
-        help="cosine from which a word is absorbed by a query word; default: 0.6",
+        help="cosine from which a word is absorbed by a query word, or auto: the encoder's own; "
+        "default: 0.6",
     )
     parser.add_argument(
         "--absorption",
@@ -82,6 +83,11 @@ def add_rule(parser: argparse.ArgumentParser, methods: Sequence[str]) -> None:
         default="semantic",
         help="absorb words near a query word, or equal words only; default: semantic",
     )
+
+
+def threshold(text: str) -> float | str:
+    """Read a number, or "auto"."""
+    return text if text == "auto" else float(text)
 
 
 def count(text: str) -> int:

@@ -97,6 +97,7 @@ TABLES: dict[str, dict[str, tuple[str, ...]]] = {
             "coverage",
         )
     },
+    "sign": {"queries": ("documents", "query_id", "measure", "pairing", "value", "others")},
     "case_ranks": {"ranks": ("query_id", "window", "method", "doc_id", "rank")},
     "case_candidates": {
         "candidates": (
