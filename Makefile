@@ -70,7 +70,7 @@ book: $(READY)  ## execute every chapter, build the site, sum up the ledger
 	@echo "Open $(CURDIR)/$(SITE)/index.html"
 
 test: $(READY)  ## run the test suite, offline
-	$(PY) -m pytest -m "not models and not browser"
+	$(PY) -m pytest -n auto --dist loadfile -m "not models and not browser"
 
 test-book: $(READY)  ## test the built book in Chromium: by file:// and http, small, dark, by keyboard
 	CAUSALRAG_REQUIRE_BROWSER=1 $(PY) -m pytest -m browser tests/test_book.py
