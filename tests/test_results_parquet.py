@@ -47,9 +47,13 @@ def queries(dataset="scifact", encoder="use", methods=("similarity", "causal"), 
     return pd.DataFrame(rows, columns=list(results.TABLES["beir"]["queries"]))
 
 
+# Overlap, shared weight, excess repetition; coverage, repetition of keywords, bend.
+STATISTICS = (0.3, 0.4, 0.0, 0.5, 0.1, 0.2)
+
+
 def candidates(ids=("q1", "q2")):
     rows = [
-        (query_id, stage, doc_id, 1, 1.0 / (place + 1), 0.1, 0.2, True, place > 0, 0.3, 0.4, 0.0)
+        (query_id, stage, doc_id, 1, 1.0 / (place + 1), 0.1, 0.2, True, place > 0, *STATISTICS)
         for query_id in ids
         for stage in ("similarity", "bm25")
         for place, doc_id in enumerate(("007", "数据", "d 3"))
