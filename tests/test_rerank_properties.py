@@ -72,7 +72,9 @@ def test_hybrid_equals_the_plain_implementation(pairs, weight):
 @given(query=TEXTS, texts=CANDIDATES, encoder=ENCODERS, tau=TAUS)
 def test_all_candidates_at_once_are_scored_as_one_by_one(absorption, query, texts, encoder, tau):
     rule = {"tau": tau, "absorption": absorption}
-    vector, asked = encoder.vector(query, "query"), Written().query(query)
+    # The row that `rank` sees: scaled to unit length in float32, which moves its last bit.
+    vector = cr.load_encoder(encoder).encode([query], role="query")[0]
+    asked = Written().query(query)
     for ranked in reranker("causal", encoder, **rule).rank(query, texts):
         part = cr.partition(asked, Written().document(ranked.text), encoder, **rule)
         assert (ranked.shared, ranked.residual) == (part.shared, part.residual)
