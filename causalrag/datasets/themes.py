@@ -153,6 +153,16 @@ def development() -> Corpus:
     return _packaged("development")
 
 
+def hard() -> Corpus:
+    """Give the packaged hard corpus: twelve themes that a count of words gets wrong, H1-H12.
+
+    Half of its targets are rich in the query's words; its stuffed documents are loud, quiet, or
+    sober texts of a neighbouring domain. `Document.extra` has a ``kind`` for both. Fixed as
+    `diagnostic`, to test what was found on `second`.
+    """
+    return _packaged("hard")
+
+
 def _packaged(name: str) -> Corpus:
     return load_themes(Path(__file__).parents[1] / "data" / name)
 
