@@ -33,7 +33,14 @@ ADVERSARY = ("scifact",)  # where an adversary is studied
 CHUNK = 10
 IN_COLLECTION = -1.0  # the rate of what was put into the whole collection
 # Parts of the library that only this part of the results depends on.
-ALSO = ("datasets/archives.py", "datasets/beir.py", "evaluate", "gate", "stuffing")
+ALSO = (
+    "datasets/archives.py",
+    "datasets/beir.py",
+    "evaluate",
+    "gate/split.py",
+    "gate/statistics.py",
+    "stuffing",
+)
 
 Hits = Mapping[str, list[str]]
 
