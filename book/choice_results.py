@@ -24,7 +24,7 @@ from provenance import SETTINGS, Progress, say
 
 import causalrag as cr
 from causalrag import results
-from causalrag.adjust import Surface, read_surface
+from causalrag.adjust import Surface, read_surface, with_support
 from causalrag.datasets.beir import BeirData
 from causalrag.embeddings import EmbeddingCache
 from causalrag.retrieve import DenseRetriever
@@ -48,11 +48,27 @@ def _stretched(base: np.ndarray, over: np.ndarray) -> np.ndarray:
     return minmax(base)
 
 
-def _form(reward: str, weight: float, penalty: float, bend: str | float = "collection") -> Form:
+# By what the penalty shrinks: nothing, the document's support, or what of it exceeds one half.
+RELIEF: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "none": np.zeros_like,
+    "support": lambda support: support,
+    "support above half": lambda support: np.maximum(0.0, 2 * support - 1),
+}
+
+
+def _form(
+    reward: str,
+    weight: float,
+    penalty: float,
+    bend: str | float = "collection",
+    relief: str = "none",
+) -> Form:
     def score(base: np.ndarray, surface: Surface) -> np.ndarray:
         limit = {"collection": surface.bend}.get(str(bend), bend)
         over = np.maximum(0.0, surface.excess / float(limit) - 1.0)
         s = _stretched(base, over)
+        assert surface.support is not None
+        doubt = over * (1.0 - RELIEF[relief](surface.support))
         presence = {
             "none": np.zeros(len(s)),
             "added": weight * surface.coverage,
@@ -61,7 +77,7 @@ def _form(reward: str, weight: float, penalty: float, bend: str | float = "colle
         }[reward]
         if np.isinf(penalty):  # behind all others
             return np.asarray(s + presence - 10.0 * (over > 0))
-        return np.asarray(s + presence - penalty * over)
+        return np.asarray(s + presence - penalty * doubt)
 
     return score
 
@@ -85,11 +101,19 @@ FORMS: dict[str, tuple[Form, int]] = {
         f"up to base {w:g}, penalty 4": (_form("up to base", w, 4), 3) for w in (0.5, 1.0, 1.5, 2.0)
     },
     **{f"up to base 1, penalty {p:g}": (_form("up to base", 1, p), 3) for p in (1.0, 2.0, 8.0)},
+    **{
+        f"up to base 1, penalty {p:g} less {relief}": (
+            _form("up to base", 1, p, relief=relief),
+            3,
+        )
+        for relief in ("support", "support above half")
+        for p in (2.0, 4.0, 8.0)
+    },
     "up to base 1, behind": (_form("up to base", 1, np.inf), 2),
     "up to base 1, penalty 4, bend 0.25": (_form("up to base", 1, 4, 0.25), 3),
     "added 0.3, penalty 4, bend 0.25": (_form("added", 0.3, 4, 0.25), 3),
 }
-CHOSEN = "up to base 1, penalty 4"
+CHOSEN = "up to base 1, penalty 4 less support"
 
 
 # --- the part -----------------------------------------------------------------------------------
@@ -186,6 +210,9 @@ class ChoiceMaker(Maker):
         self._encode(task.told, cache, collection)
         retriever = DenseRetriever(cache).fit(collection.documents, batch=4096)
         dense = collection.dense(retriever, query_ids)
+        reranker = cr.CausalReranker(
+            cache, collection.keywords, tau=SETTINGS["tau"], method="causal"
+        )
 
         def measure(chunk: list[str], progress: Callable[[int], None]) -> dict[str, Any]:
             rows = []
@@ -198,7 +225,12 @@ class ChoiceMaker(Maker):
                     documents = self.data.candidates(query_id, found.ids)
                     texts = [f"{d['title']} {d['text']}".strip() for d in documents]
                     query = self.data.queries[query_id]
-                    surface = read_surface(query, texts, collection.keywords)
+                    evidence = reranker.rank(query, documents, found.scores).outcome.evidence
+                    surface = with_support(
+                        read_surface(query, texts, collection.keywords),
+                        evidence.causal,
+                        evidence.has_residual,
+                    )
                     grades = self._grades(query_id, found.ids)
                     for form, (score, _) in FORMS.items():
                         value = _ndcg(
@@ -257,7 +289,7 @@ class ChoiceMaker(Maker):
                 attack,
                 rate,
                 query_id,
-                _ndcg(score(window.base, window.surface), window.grade, judged),
+                _ndcg(score(window.base, window.supported), window.grade, judged),
             )
             for form, (score, _) in FORMS.items()
         ]

@@ -8,14 +8,14 @@ one attack, scored once, and orders any choice of them. Files, progress and meas
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import beir_methods
 import numpy as np
 
 import causalrag as cr
-from causalrag.adjust import DEFAULT, GUARD, Adjustment, Surface, read_surface
+from causalrag.adjust import DEFAULT, GUARD, Adjustment, Surface, read_surface, with_support
 from causalrag.documents import read_documents
 from causalrag.gate import candidate_statistics
 from causalrag.retrieve import reciprocal_rank_fusion
@@ -29,6 +29,8 @@ N_QUERIES, N_PROBES = 200, 30
 # An adversary writes so many documents for so many queries at each of these strengths.
 STRENGTHS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
 N_TARGETED, N_WRITTEN = 60, 2
+# He also puts the second behind the first, so that what is left of the page lies near the query.
+COVERED = ("repetition", "synonyms")
 AGAINST = ("similarity", "bm25", "fusion", "causal", "hybrid", "adjusted", "guarded_fusion")
 # In words, for the provenance.
 DEFINITIONS = {
@@ -93,6 +95,11 @@ class Scores:
         return Scores(self.ids + other.ids, surface=seen, **columns)
 
     @property
+    def supported(self) -> Surface:
+        """Read the surface with what the rest of each candidate says for it, among these."""
+        return with_support(self.surface, self.causal, self.residual)
+
+    @property
     def fusion(self) -> Floats:
         """Fuse similarity and BM25 by their ranks among these candidates."""
         return reciprocal_rank_fusion([self.base, self.bm25])
@@ -112,7 +119,7 @@ def _hybrid(s: Scores) -> Floats:
 
 
 def _adjusted(rule: Adjustment, base: Callable[[Scores], Floats]) -> Order:
-    return lambda s: rule.scores(base(s), s.surface)
+    return lambda s: rule.scores(base(s), s.supported)
 
 
 # What each method orders the candidates by.
@@ -185,7 +192,7 @@ class Boundary:
         """Make an adversary's documents for a query, by attack and strength."""
         data = self.collection.data
         excluded = {*natural, *data.qrels[query_id], query_id}
-        return {
+        made = {
             (attack, strength): self.stuffer.stuff(
                 data.queries[query_id],
                 attack,
@@ -198,6 +205,13 @@ class Boundary:
             if attack != "neighbours"
             for strength in STRENGTHS
         }
+        loud, near = COVERED
+        for strength in STRENGTHS:
+            pairs = zip(made[loud, strength], made[near, strength], strict=True)
+            made[f"{loud} + {near}", strength] = tuple(
+                replace(a, id=f"{a.id} + {b.id}", text=f"{a.text} {b.full_text}") for a, b in pairs
+            )
+        return made
 
     def scores(
         self, query_id: str, natural: Sequence[str], stuffed: Sequence[Stuffed] = ()
@@ -275,9 +289,7 @@ def injected(scores: Scores, natural: Mapping[str, Sequence[str]]) -> dict[str, 
             result[method] = order(method, scores.take(chosen))
             continue
         rule = GUARD if method.startswith("guarded") else DEFAULT
-        seen = Surface(
-            scores.surface.coverage[chosen], scores.surface.excess[chosen], scores.surface.bend
-        )
+        seen = scores.at(chosen).supported
         first = chosen[np.argsort(-rule.scores(base[chosen], seen), kind="stable")[:10]]
         ids = [scores.ids[i] for i in first]
         result[method] = Ordered(ids, int(scores.stuffed[first].sum()))

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from causalrag.adjust import DEFAULT, Adjustment, read_surface
+from causalrag.adjust import DEFAULT, Adjustment, read_surface, with_support
 from causalrag.calibrate import language, tau_for
 from causalrag.candidates import CandidateKeywords
 from causalrag.documents import Documents, check_query, document_cosines, read_documents
@@ -122,8 +122,8 @@ class CausalReranker:
     score is 0.0, which a negative cosine must not make an advantage. It takes no part in the
     hybrid's min-max, of either score, and has hybrid score 0.0. Under ``"causal_fallback"``
     (section 4.5) such documents keep their place after the others and are ordered among themselves
-    by the first stage's score. ``"adjusted"`` scores A, not B, so an empty B has no bearing on it.
-    Empty documents come last under every method. Ties keep the input's
+    by the first stage's score. ``"adjusted"`` scores A; B only shrinks what repetition costs, and
+    an empty one does not. Empty documents come last under every method. Ties keep the input's
     order.
 
     A re-ranker remembers the keywords of the documents it has seen: an extractor must give equal
@@ -259,6 +259,9 @@ class CausalReranker:
         present = ~candidates.blank
         texts = [text for text, kept in zip(candidates.texts, present, strict=True) if kept]
         surface = read_surface(evidence.query, texts, evidence.extractor)
+        if surface.over.any():  # else no term needs to be encoded
+            causal, residual = evidence.causal[present], evidence.has_residual[present]
+            surface = with_support(surface, causal, residual)
         score = np.zeros(len(base))
         score[present] = self.adjustment.scores(base[present], surface)
         return score

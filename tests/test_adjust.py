@@ -1,17 +1,28 @@
 """The rule that accounts for A: by hand, on any base, and what must hold whatever the texts."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from reranking import ENCODER, ids
+from reranking import ENCODER, HashEncoder, ids
 
 import causalrag as cr
 from causalrag import adjust
-from causalrag.adjust import DEFAULT, GUARD, NATURAL, Adjustment, Probe, Surface, bend, fit
+from causalrag.adjust import (
+    DEFAULT,
+    GUARD,
+    NATURAL,
+    Adjustment,
+    Probe,
+    Surface,
+    bend,
+    fit,
+    with_support,
+)
 from causalrag.surface import own_repetition, token_counts
 
 TEXTS = [
@@ -87,6 +98,8 @@ def test_more_repetition_never_helps_and_more_presence_never_hurts(low, high):
         (lambda: Adjustment("1", 1), TypeError, "reward must be a number, not str"),
         (lambda: DEFAULT.scores([1.0], surface([1, 1], [0, 0])), ValueError, "1 base scores for 2"),
         (lambda: DEFAULT.scores([np.nan], surface([1], [0])), ValueError, r"base\[0\] is nan"),
+        (lambda: with_support(surface([1], [0]), [0, 1], [1, 1]), ValueError, "2 causal scores"),
+        (lambda: with_support(surface([1], [0]), [np.nan], [1]), ValueError, r"causal\[0\] is nan"),
     ],
 )
 def test_unusable_settings_are_refused(make, error, message):
@@ -162,11 +175,63 @@ def test_the_reranker_applies_the_rule_to_its_base_score():
     ranking = reranker.rank(QUERY, TEXTS, scores=scores)
     seen = adjust.read_surface(QUERY, TEXTS, KEYWORDS)
     assert seen.coverage[3] == 1.0 > seen.coverage[0] > seen.coverage[2] == 0.0
+    assert (seen.over > 0).tolist() == [True, False, False, False]
+    others = [ranking.outcome.evidence.causal[i] for i in (1, 2, 3)]
+    support = np.mean(others < ranking.outcome.evidence.causal[0])
     expected = DEFAULT.scores(scores, seen)
+    expected[0] += DEFAULT.penalty * seen.over[0] * support
     assert [r.score for r in ranking] == pytest.approx(sorted(expected, reverse=True))
     assert ids(ranking)[0] == "3"  # as covered as the second, and higher before
-    assert ids(ranking)[-1] in ("0", "2")
     assert f"reward {DEFAULT.reward:g}" in ranking.explain()
+
+
+def test_the_same_repetition_costs_less_where_the_rest_of_the_document_speaks_for_it():
+    class Pointed(HashEncoder):
+        """Words of the answer lie along the query, all others across."""
+
+        def vector(self, text, role):
+            return np.array([1.0, 0.0] if text in ("why bread", "yeast") else [0.0, 1.0])
+
+    loud = "bread bread bread bread bread bread"
+    texts = [f"{loud} yeast", f"{loud} parking", "river flood", "moon crater"]
+    keywords = cr.TfidfKeywords.fit([*texts, *(f"word{n} other{n}" for n in range(9))])
+    reranker = cr.CausalReranker(Pointed(size=2), keywords, tau=1.0, method="adjusted")
+    ranking = reranker.rank("why bread", texts, scores=[1.0, 1.0, 1.0, 0.9])
+    score = {r.doc_id: r.score for r in ranking}
+    assert score["0"] > score["3"] > score["1"]
+
+
+# What the rest of a document says
+
+
+def test_support_by_hand():
+    seen = with_support(surface([0] * 5, [0.9, 0.9, 0.9, 0, 0]), [0.5, 0.3, 0.9, 0.1, 0.3], [1] * 5)
+    assert seen.support.tolist() == [1.0, 0.75, 1.0, 0.25, 0.75]  # equal ones count half
+    bare = with_support(surface([0] * 2, [0.9, 0.0]), [0.5, 0.1], [False, True])
+    assert bare.support.tolist() == [0.0, 0.5]
+    loud = with_support(surface([0] * 2, [0.9, 0.9]), [0.5, 0.1], [True, True])
+    assert loud.support.tolist() == [0.75, 0.25]
+    assert with_support(surface([], []), [], []).support.tolist() == []
+
+
+def test_support_lifts_its_share_of_the_penalty_and_none_is_as_zero():
+    rule = Adjustment(reward=0.0, penalty=4.0)
+    over = surface([0, 0, 0], [0.5, 0.5, 0.0])
+    half = replace(over, support=np.array([0.5, 0.0, 0.0]))
+    assert rule.scores([1, 1, 1], half) - rule.scores([1, 1, 1], over) == pytest.approx([2, 0, 0])
+
+
+@given(st.lists(st.floats(-1, 1), min_size=2, max_size=9), st.data())
+def test_support_does_not_depend_on_the_encoders_scale(causal, data):
+    causal = [round(value, 3) for value in causal]
+    n = len(causal)
+    excess = data.draw(st.lists(st.sampled_from([0.0, 0.5]), min_size=n, max_size=n))
+    seen = surface([0] * n, excess)
+    one = with_support(seen, causal, [True] * n).support
+    other = with_support(seen, [0.8 + 0.1 * value for value in causal], [True] * n).support
+    assert one.tolist() == other.tolist()
+    assert (one >= 0).all()
+    assert (one <= 1).all()
 
 
 def test_another_setting_is_taken_and_the_base_may_be_any():

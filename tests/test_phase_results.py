@@ -279,7 +279,8 @@ def test_a_second_run_makes_nothing_and_a_stopped_one_goes_on(part, made, tmp_pa
 def test_an_adversarys_documents_are_ranked_one_at_a_time(made):
     path = next((made[0] / "adversary").glob("*.parquet"))
     table = results.load_parquet(path).tables["documents"]
-    assert len(table) == 3 * 6 * 2 * 2 * 7  # queries, attacks, strengths, documents, methods
+    assert len(table) == 3 * 7 * 2 * 2 * 7  # queries, attacks, strengths, documents, methods
+    assert {"repetition", "synonyms", "repetition + synonyms"} <= set(table["attack"])
     assert table["rank"].between(1, 21).all()
     alone = table[table["method"] == "similarity"]
     assert ((alone["rank"] == 1) == (alone["base"] > alone["first_base"])).all()

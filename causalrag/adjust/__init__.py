@@ -13,6 +13,7 @@ from causalrag.adjust.rule import (
     Surface,
     bend,
     read_surface,
+    with_support,
 )
 
 __all__ = [
@@ -26,4 +27,5 @@ __all__ = [
     "bend",
     "fit",
     "read_surface",
+    "with_support",
 ]

@@ -6,15 +6,17 @@ they are there at all is what A itself does. So the rule adds to any base score 
 coverage (presence) and subtracts a penalty for repetition above a bend, which is read off the
 collection without a label: from the excess repetition that its texts have of their own heaviest
 keywords. Presence is easily forged, one mention for each word, so its reward is at most what the
-base score grants the document already. Beyond the papers. Counts come from `surface`, the ordering
-is in `rerank`.
+base score grants the document already. Repetition has two causes, an author's aim and a subject
+that needs the words. What is left of the document, B, tells them apart: the penalty shrinks with
+the share of ordinary candidates whose causal score is lower. Beyond the papers. Counts come from
+`surface`, causal scores and the ordering from `rerank`.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 
 import numpy as np
@@ -32,6 +34,7 @@ __all__ = [
     "Surface",
     "bend",
     "read_surface",
+    "with_support",
 ]
 
 Floats = NDArray[np.float64]
@@ -79,11 +82,15 @@ class Surface:
         Repetitions of the query's keywords K_q over content tokens, in [0, 1).
     bend : float
         Up to where that is natural.
+    support : (n,) float64 array, optional
+        What the rest of the document says for it: the share of the candidates at or below the bend
+        whose causal score is lower, in [0, 1]; see `with_support`. None counts as none.
     """
 
     coverage: Floats
     excess: Floats
     bend: float
+    support: Floats | None = None
 
     @property
     def over(self) -> Floats:
@@ -120,6 +127,44 @@ def read_surface(query: str, texts: Sequence[str], keywords: KeywordExtractor) -
     )
 
 
+def with_support(surface: Surface, causal: ArrayLike, has_residual: ArrayLike) -> Surface:
+    """Add what the rest of each candidate says for it.
+
+    Parameters
+    ----------
+    surface : Surface
+        Of n candidates.
+    causal : (n,) array_like
+        Their causal scores (Eq. 5), finite.
+    has_residual : (n,) array_like of bool
+        Which of them have a B; a document without one has no support.
+
+    Returns
+    -------
+    Surface
+        With ``support``: for each candidate the share of those at or below the bend (of all, where
+        none is) whose causal score is lower, equal ones counted half. A share, not a cosine: it
+        does not depend on the encoder's scale.
+
+    Raises
+    ------
+    ValueError
+        If the lengths differ, or a score is NaN or infinite.
+    """
+    scores = finite_scores(causal, "causal")
+    has = np.asarray(has_residual, dtype=np.bool_)
+    if not len(scores) == len(has) == len(surface.excess):
+        raise ValueError(
+            f"{len(scores)} causal scores and {len(has)} flags for {len(surface.excess)} documents"
+        )
+    ordinary = surface.over == 0
+    ranked = np.sort(np.where(has, scores, -np.inf)[ordinary if ordinary.any() else slice(None)])
+    if not len(ranked):
+        return replace(surface, support=np.zeros(0))
+    lower, upper = (np.searchsorted(ranked, scores, side) for side in ("left", "right"))
+    return replace(surface, support=np.where(has, (lower + upper) / (2 * len(ranked)), 0.0))
+
+
 @dataclass(frozen=True)
 class Adjustment:
     """A rule that accounts for A on top of any base score.
@@ -131,7 +176,8 @@ class Adjustment:
         of the base score over the candidates at or below the bend, so the rule does not change with
         the base's scale.
     penalty : float
-        What each bend's worth of repetition beyond the bend takes away, at least 0; same unit.
+        What each bend's worth of repetition beyond the bend takes away from a document without
+        support, at least 0; same unit.
     """
 
     reward: float
@@ -158,9 +204,9 @@ class Adjustment:
         Returns
         -------
         (n,) float64 array
-            ``s + min(s, reward * coverage) - penalty * max(0, excess / bend - 1)``. ``s`` is the
-            min-max of the base over the candidates at or below the bend (over all, where none is);
-            the others are cut to its ends, so that a stuffed document sets no scale.
+            ``s + min(s, reward * coverage) - penalty * (1 - support) * max(0, excess / bend - 1)``.
+            ``s`` is the min-max of the base over the candidates at or below the bend (over all,
+            where none is); others are cut to its ends, so that a stuffed document sets no scale.
 
         Raises
         ------
@@ -176,7 +222,8 @@ class Adjustment:
             given = np.clip(given, given[ordinary].min(), given[ordinary].max())
         stretched = minmax(given)
         presence = np.minimum(stretched, self.reward * surface.coverage)
-        return np.asarray(stretched + presence - self.penalty * over)
+        doubt = over if surface.support is None else over * (1.0 - surface.support)
+        return np.asarray(stretched + presence - self.penalty * doubt)
 
 
 # One setting for every base score and collection.
