@@ -3,12 +3,15 @@
 Two collections: SciFact with its training queries, and the Chinese laws, each asked for by its own
 title, which is as rich in the query's words as an answer can be. Each form orders the windows of
 every attack and share; and, without any stuffing, the windows of three base scores and both
-encoders on all training queries.
+encoders on all training queries. SciFact's queries are long; cut to one or two keywords they show
+what a guard does to short ones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import copy
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,7 +27,7 @@ from provenance import SETTINGS, Progress, say
 
 import causalrag as cr
 from causalrag import results
-from causalrag.adjust import Surface, read_surface, with_support
+from causalrag.adjust import GUARD, Surface, read_surface, with_support
 from causalrag.datasets.beir import BeirData
 from causalrag.embeddings import EmbeddingCache
 from causalrag.retrieve import DenseRetriever
@@ -34,6 +37,8 @@ from causalrag.stuffing import ATTACKS
 N_TRAIN, N_LAWS, LAW_LENGTH = 120, 50, 600
 CHUNK = 10
 STAGES = ("similarity", "bm25", "fusion")
+# Queries cut to their heaviest keywords, and the shares of stuffed documents they meet.
+SHORT, N_SHORT, SHORT_RATES = (1, 2), 80, (0.0, 0.25, 0.5)
 
 Form = Callable[[np.ndarray, Surface], np.ndarray]
 
@@ -133,6 +138,8 @@ def make_choice(encoders: Sequence[tuple[str, Any]], places: Places, force: bool
     collections = Trained()
     for name in ("scifact", "laws"):
         ChoiceMaker(name, *encoders[0], collections, places).make_choice(force)
+    for size in SHORT:
+        ChoiceMaker("scifact", *encoders[0], collections, places).make_short(size, force)
     for source, encoder in encoders:
         ChoiceMaker("scifact", source, encoder, collections, places).make_natural(force)
 
@@ -192,6 +199,51 @@ class ChoiceMaker(Maker):
                     for rate in methods.RATES:
                         window = methods.window(scores, len(natural), rate)
                         rows += self._rows(query_id, attack, rate, window)
+                progress(done)
+            columns = list(results.TABLES["choice"]["forms"])
+            return {"choice": pd.DataFrame(rows, columns=columns)}
+
+        self._store(task, measure, CHUNK, (), query_ids)
+
+    def make_short(self, size: int, force: bool) -> None:
+        """Store the guard's measures on queries cut to a few keywords, unless they are there.
+
+        Its bend is that of as many keywords as the query has, and the library's.
+        """
+        task = self._choice_task(f"short{size}")
+        if not force and task.is_done():
+            say(f"{task.told}: is there already; FORCE=1 makes it anew")
+            return
+        keywords = self.collections.collection(self.name).keywords
+        data = copy.copy(self.data)
+        terms = {q: keywords.query(text).terms[:size] for q, text in data.queries.items()}
+        cut = {q: " ".join(some) for q, some in terms.items() if some}
+        object.__setattr__(data, "queries", cut)  # a copy, the others keep theirs
+        cache = EmbeddingCache(self.places.embeddings, self.encoder)
+        collection = self.collections.collection(self.name).of(data)
+        self._encode(task.told, cache, collection)
+        retriever = DenseRetriever(cache).fit(collection.documents, batch=4096)
+        dense = {
+            q: [collection.ids[i] for i in hits.indices[: methods.WINDOW]]
+            for q, hits in collection.dense(retriever, list(cut)).items()
+        }
+        query_ids = [q for q in cut if self._usable(q, dense[q])][:N_SHORT]
+        boundary = methods.Boundary(collection, cache, cache)
+        own = keywords.repetition[size - 1]
+
+        def measure(chunk: list[str], progress: Callable[[int], None]) -> dict[str, Any]:
+            rows = []
+            for done, query_id in enumerate(chunk, start=1):
+                natural, judged = dense[query_id], self._judged(query_id)
+                clean = boundary.scores(query_id, natural)
+                for attack, documents in boundary.stuffed(query_id, natural).items():
+                    scores = clean.joined(boundary.scores(query_id, [], documents))
+                    for rate in SHORT_RATES:
+                        window = methods.window(scores, len(natural), rate)
+                        rows += [
+                            (form, attack, rate, query_id, _ndcg(score, window.grade, judged))
+                            for form, score in _guarded(window, own)
+                        ]
                 progress(done)
             columns = list(results.TABLES["choice"]["forms"])
             return {"choice": pd.DataFrame(rows, columns=columns)}
@@ -312,6 +364,7 @@ class ChoiceMaker(Maker):
                 "chosen": CHOSEN,
                 "attacks": list(ATTACKS),
                 "rates": list(methods.RATES),
+                "short": {"queries": N_SHORT, "rates": list(SHORT_RATES)},
                 "definitions": methods.DEFINITIONS,
             },
             origin.versions(
@@ -320,6 +373,16 @@ class ChoiceMaker(Maker):
         )
         path = self.places.output / "choice" / stem
         return Task({"choice": path}, about, f"choice on {self.name}, {kind}, {self.encoder.name}")
+
+
+def _guarded(window: methods.Scores, own: float) -> Iterator[tuple[str, np.ndarray]]:
+    """Score a window by two bases: bare, guarded with a given bend, guarded by the library."""
+    seen = replace(window.surface, bend=own)
+    seen = with_support(seen, window.causal, window.residual)
+    for name, base in (("similarity", window.base), ("fusion", window.fusion)):
+        yield name, base
+        yield f"{name}, guarded, bend of its size", GUARD.scores(base, seen)
+        yield f"{name}, guarded", GUARD.scores(base, window.supported)
 
 
 def _ndcg(score: np.ndarray, grades: np.ndarray, judged: np.ndarray) -> float:

@@ -139,15 +139,22 @@ def test_a_fifth_of_stuffed_documents_does_not_hide_them():
 
 def test_the_bend_is_the_collections_or_the_natural_one_where_it_has_none():
     class Known:
-        repetition = (0.02, 0.31)
+        repetition = (0.01, 0.01, 0.02, 0.31)
 
-    assert bend(1, Known()) == 0.02
-    assert bend(2, Known()) == bend(9, Known()) == 0.31
-    Known.repetition = (0.0, 0.01)
-    assert bend(1, Known()) == NATURAL[0]
+    assert bend(3, Known()) == 0.02
+    assert bend(4, Known()) == bend(9, Known()) == 0.31
+    Known.repetition = (0.0, 0.0, 0.0, 0.01)
+    assert bend(3, Known()) == NATURAL[2]
     for extractor in (object(), None):
-        assert bend(2, extractor) == NATURAL[1]
-        assert bend(0, extractor) == bend(1) < bend(2) < bend(99) == bend(15)
+        assert bend(4, extractor) == NATURAL[3]
+        assert bend(0, extractor) == bend(1) == bend(3) < bend(4) < bend(99) == bend(15)
+
+
+def test_a_query_of_one_word_spares_what_is_about_it():
+    texts = ["gas gas oven dough bowl", "rain river flood", "gas yeast bread"]
+    keywords = cr.TfidfKeywords.fit([*texts, *(f"salt{n} salt{n} heat{n} dish" for n in range(9))])
+    one, three = (adjust.read_surface(q, texts, keywords) for q in ("gas", "gas oven dough"))
+    assert one.bend == three.bend == keywords.repetition[2] > keywords.repetition[0] / 2
 
 
 @pytest.mark.skipif(

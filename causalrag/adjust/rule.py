@@ -46,13 +46,18 @@ NATURAL = (
 )  # fmt: skip
 
 
+# A subject is rarely one word, and a text about it says its name more often than texts say the word
+# that they say most. A query of fewer keywords counts as one of three.
+FEWEST = 3
+
+
 def bend(size: int, keywords: KeywordExtractor | None = None) -> float:
     """Give the excess repetition up to which a document repeats a query's keywords by nature.
 
     Parameters
     ----------
     size : int
-        |K_q|; a query of more keywords than are known gets the last value.
+        |K_q|; below three it counts as three, above what is known it gets the last value.
     keywords : extractor, optional
         One with a ``repetition``, such as `TfidfKeywords.fit` gives: that of its collection.
 
@@ -64,7 +69,7 @@ def bend(size: int, keywords: KeywordExtractor | None = None) -> float:
     """
     known = tuple(getattr(keywords, "repetition", ()))
     for table in (known, NATURAL):
-        value = float(table[min(max(size, 1), len(table)) - 1]) if table else 0.0
+        value = float(table[min(max(size, FEWEST), len(table)) - 1]) if table else 0.0
         if value > 0:
             return value
     raise AssertionError("NATURAL is positive")  # pragma: no cover
