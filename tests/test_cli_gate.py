@@ -278,6 +278,22 @@ def test_each_broken_line_is_named_and_nothing_is_measured(capsys, files):
     )
 
 
+@pytest.mark.parametrize("grade", ["2147483648", str(2**63), "9" * 5000, "-9223372036854775809"])
+def test_a_grade_that_no_measure_can_count_with_is_a_broken_line(capsys, files, grade):
+    corpus, queries, qrels = files
+    write(qrels, [*qrels.read_text().splitlines(), f"O1\tO1-d2\t{grade}"])
+    code, out, err = call(capsys, corpus, queries, qrels)
+    assert (code, out) == (2, "")
+    assert f"{qrels}, line {len(QUERIES) + 2}: the grade {grade[:24]} is out of range" in err
+
+
+def test_judgments_given_as_queries_are_told_from_queries(capsys, files):
+    corpus, _, qrels = files
+    code, out, err = call(capsys, corpus, qrels, qrels)
+    assert (code, out) == (2, "")
+    assert "this is a judgment (query, document, grade), not a query" in err
+
+
 def test_a_judgment_with_two_grades_is_broken_and_many_broken_lines_are_counted(capsys, files):
     corpus, queries, qrels = files
     lines = qrels.read_text().splitlines()

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -149,6 +150,28 @@ def test_unusable_gains_and_levels_are_refused(gains, level, message):
     for function in (gate.decide, gate.probes_needed):
         with pytest.raises(ValueError, match=message):
             function(gains, level)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: gate.decide([1e308] * 10), ValueError, r"gains\[0\] is 1e\+308; a gain is a"),
+        (lambda: gate.probes_needed([0.1, -1e200]), ValueError, r"gains\[1\] is -1e\+200"),
+        (lambda: gate.decide("0.1 0.2"), TypeError, "gains must be a list of numbers"),
+        (lambda: gate.decide({"q1": 0.1}), TypeError, "gains must be a list of numbers"),
+        (lambda: gate.decide([0.1j]), TypeError, "gains must be a list of numbers"),
+        (lambda: gate.decide([0.1], level="high"), TypeError, "level must be a number.*'high'"),
+        (lambda: gate.fewest_probes(True), TypeError, "level must be a number"),
+        (lambda: gate.probes_needed([0.1], power=None), TypeError, "power must be a number"),
+        (lambda: gate.decide([0.1], seed="a"), TypeError, "seed must be a whole number, got 'a'"),
+        (lambda: gate.decide([0.1] * 30, seed=-1), ValueError, "seed is -1; give at least 0"),
+    ],
+)
+def test_values_of_another_kind_are_refused_by_name(call, error, message):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(error, match=message):
+            call()
 
 
 def test_none_and_counts_that_are_no_whole_numbers_are_type_errors():

@@ -24,6 +24,10 @@ __all__ = ["Probes", "read_probes"]
 NAMED = 20
 # First fields of a first line that is a header.
 HEADERS = ("id", "_id", "qid", "query", "query-id", "query_id")
+# Above it a grade is a mistake, and no measure can count with it.
+MOST_GRADE = 2**31 - 1
+# What is left of a judgment after its query id: (iteration,) document and grade.
+JUDGED = re.compile(r"(?:\S+\t)?[^\t]+\t[-+]?[0-9]+")
 # The ending of a BEIR file, compressed or not.
 JSON_LINES = (".jsonl", ".jsonl.gz")
 
@@ -166,6 +170,11 @@ def _query(number: int, where: str, raw: bytes) -> tuple[str, str] | None:
         name, _, text = (part.strip() for part in _text(raw, where).partition("\t"))
         if number == 1 and name.casefold() in HEADERS:
             return None
+    if JUDGED.fullmatch(text):
+        raise ValueError(
+            f"{where}: this is a judgment (query, document, grade), not a query; give the file of "
+            f"the queries: {raw!r:.80}"
+        )
     if not name or is_blank(text):
         raise ValueError(f"{where}: expected a query's id, a tab and its text: {raw!r:.80}")
     return name, text
@@ -182,6 +191,11 @@ def _judgment(number: int, where: str, raw: bytes) -> tuple[Pair, int] | None:
         raise ValueError(
             f"{where}: expected query, document and whole-number grade, or TREC's four columns: "
             f"{raw!r:.80}"
+        )
+    if len(fields[-1]) > 20 or abs(int(fields[-1])) > MOST_GRADE:  # no number of any length
+        raise ValueError(
+            f"{where}: the grade {fields[-1]:.24} is out of range; grades are small whole numbers, "
+            f"at most {MOST_GRADE}"
         )
     return (fields[0], fields[-2]), int(fields[-1])
 

@@ -8,13 +8,15 @@ whether the mean is above zero. How such decisions vary between probes is in `bo
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from numbers import Integral, Real
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from causalrag.evaluate.estimates import check_column, check_level
+from causalrag.evaluate.estimates import check_column
 from causalrag.evaluate.paired import (
     EXACT_N,
     ROUNDING,
@@ -36,6 +38,8 @@ Floats = NDArray[np.float64]
 
 # Random sign flips where not all are counted, as many as `paired_difference` takes.
 FLIPS = 10_000
+# Beyond it the squares that a spread needs leave the range of a float.
+MOST_GAIN = 1e100
 
 
 @dataclass(frozen=True)
@@ -100,16 +104,18 @@ def decide(gains: ArrayLike, level: float = 0.95, *, seed: int = 0) -> Decision:
     Raises
     ------
     ValueError
-        For no gain, NaN or infinite gains, another shape, or a level outside (0, 1).
+        For no gain, NaN, infinite or absurdly large gains (above 1e100), another shape, or a level
+        outside (0, 1).
     TypeError
-        If gains is None.
+        If gains are no list of numbers, or level or seed is no number.
 
     Notes
     -----
     The paper enables if the mean gain is above zero, however little is known about it. The test
     assumes that the probes are drawn from the queries to come, which no test can check.
     """
-    check_level(level)
+    _check_share("level", level)
+    _check_seed(seed)
     column = read_gains(gains)
     estimate = paired_difference(
         column, 0.0, level, interval="randomisation", n_boot=FLIPS, seed=seed
@@ -147,7 +153,7 @@ def fewest_probes(level: float = 0.95) -> int:
     ValueError
         For a level outside (0, 1).
     """
-    check_level(level)
+    _check_share("level", level)
     n = 1
     while 0.5 ** (n - 1) >= 1 - level:
         n += 1
@@ -185,9 +191,8 @@ def probes_needed(gains: ArrayLike, level: float = 0.95, power: float = 0.8) -> 
     """
     from scipy.stats import norm
 
-    check_level(level)
-    if not 0 < power < 1:
-        raise ValueError(f"power must lie strictly between 0 and 1, got {power}")
+    _check_share("level", level)
+    _check_share("power", power)
     column = read_gains(gains)
     mean = float(column.mean())
     if column.size == 1 or abs(mean) <= ROUNDING * np.abs(column).max():
@@ -201,11 +206,36 @@ def read_gains(gains: Any) -> Floats:
     """Read gains; what is only rounding becomes 0, as in `paired_difference`."""
     if gains is None:
         raise TypeError("gains is None; give one number per probe: re-ranked minus baseline")
-    column = check_column("gains", gains).copy()
+    if isinstance(gains, str | bytes | Mapping):
+        raise TypeError(f"gains must be a list of numbers, one per probe, got {gains!r:.60}")
+    try:
+        column = check_column("gains", gains).copy()
+    except TypeError as error:
+        raise TypeError(f"gains must be a list of numbers, one per probe: {error}") from error
     if column.size == 0:
         raise ValueError("gains is empty: 0 probes decide nothing; label at least one probe query")
+    largest = int(np.abs(column).argmax())
+    if abs(column[largest]) > MOST_GAIN:
+        raise ValueError(
+            f"gains[{largest}] is {column[largest]:g}; a gain is a difference of two measures or "
+            f"ranks, at most {MOST_GAIN:g}"
+        )
     column[np.abs(column) <= ROUNDING * np.abs(column).max()] = 0.0
     return column
+
+
+def _check_share(name: str, value: float) -> None:
+    if not isinstance(value, Real) or isinstance(value, bool):
+        raise TypeError(f"{name} must be a number strictly between 0 and 1, got {value!r}")
+    if not 0 < value < 1:
+        raise ValueError(f"{name} must lie strictly between 0 and 1, got {value}")
+
+
+def _check_seed(seed: int) -> None:
+    if not isinstance(seed, Integral) or isinstance(seed, bool):
+        raise TypeError(f"seed must be a whole number, got {seed!r}")
+    if seed < 0:
+        raise ValueError(f"seed is {seed}; give at least 0")
 
 
 def _reason(decision: Choice, estimate: MeanEstimate, ties: bool) -> str:
