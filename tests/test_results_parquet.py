@@ -286,6 +286,41 @@ def test_measures_that_do_not_fit_are_refused_by_name(tmp_path, change, message)
     assert "make results DATASETS=scifact FORCE=1" in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("grade", -1),
+        ("causal", 1.5),
+        ("causal_exact", -1.5),
+        ("coverage", -0.1),
+        ("keyword_repetition", 1.2),
+        ("bend", -0.25),
+    ],
+)
+def test_a_candidate_of_impossible_value_is_refused_by_name(tmp_path, column, value):
+    place = tmp_path / "candidates" / lay(tmp_path).name
+    table = candidates()
+    table[column] = [value, *table[column][1:]]
+    results.save_parquet(place, "beir_candidates", about(), table)
+    with pytest.raises(ValueError, match=f"has the {column} {value}, outside") as caught:
+        results.read_beir(tmp_path)
+    assert "make results DATASETS=scifact FORCE=1" in str(caught.value)
+
+
+def test_an_unknown_name_is_refused_and_an_unknown_first_stage(tmp_path):
+    assert results.read_beir(tmp_path, encoders=["bge-m3"]).queries.empty  # nothing was run yet
+    place = tmp_path / "candidates" / lay(tmp_path).name
+    with pytest.raises(ValueError, match="unknown data set 'sci-fact'; known: scifact"):
+        results.read_beir(tmp_path, datasets=["sci-fact"])
+    with pytest.raises(ValueError, match="no result of the encoder 'bge-m3'; it has use"):
+        results.read_beir(tmp_path, encoders=["bge-m3"])
+    results.save_parquet(
+        place, "beir_candidates", about(), candidates()[:1].assign(first_stage="dense")
+    )
+    with pytest.raises(ValueError, match="the first stage 'dense'; known: similarity"):
+        results.read_beir(tmp_path)
+
+
 def test_a_candidate_twice_an_unknown_data_set_and_another_kind_are_refused(tmp_path):
     path = lay(tmp_path)
     twice = tmp_path / "candidates" / path.name

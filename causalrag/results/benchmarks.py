@@ -83,21 +83,26 @@ def read_beir(
     FileNotFoundError
         If there is no such folder.
     ValueError
-        As `load_parquet`; if a file is of an unknown data set, holds two methods' results for
-        different queries, a measure outside [0, 1] or a pair twice; or if measures and candidates
-        come from different runs. The message names the file and the command.
+        As `load_parquet`; if a name is of no data set, or of no encoder where there are results of
+        others; if a file is of an unknown data set, holds two methods' results for different
+        queries, an impossible value or a pair twice; or if measures and candidates come from
+        different runs. The message names the file and the command.
     ImportError
         If pyarrow is not installed; the message holds the install line.
     """
     place = Path(folder)
     if not place.is_dir():
         raise FileNotFoundError(f"there is no folder {place}; make it with: make results")
+    if unknown := sorted(set(datasets or ()) - set(BENCHMARKS)):
+        raise ValueError(f"unknown data set {unknown[0]!r}; known: {', '.join(BENCHMARKS)}")
+    seen: set[str] = set()
     found: dict[str, list[pd.DataFrame]] = {"beir": [], "beir_candidates": [], "beir_scores": []}
     provenance: dict[str, dict[str, Mapping[str, Any]]] = {}
     halves: dict[tuple[str, str], set[str]] = {}
     for path in [*sorted(place.glob("*.parquet")), *sorted(place.glob("candidates/*.parquet"))]:
         stored = load_parquet(path)
         about, (dataset, encoder, reranker) = stored.provenance, _made_from(path, stored)
+        seen.add(encoder)
         if (datasets is not None and dataset not in datasets) or (
             encoders is not None and encoder not in encoders
         ):
@@ -114,6 +119,10 @@ def read_beir(
         halves.setdefault((dataset, name), set()).add(stored.kind)
         extra = {"dataset": dataset, "encoder": encoder, "reranker": reranker}
         found[stored.kind].append(table.assign(**extra))
+    if seen and (absent := sorted(set(encoders or ()) - seen)):
+        raise ValueError(
+            f"{place} has no result of the encoder {absent[0]!r}; it has {', '.join(sorted(seen))}"
+        )
     for (dataset, name), kinds in halves.items():
         if len(kinds) < 2:
             raise ValueError(
@@ -299,8 +308,35 @@ def _check_candidates(path: Path, about: Mapping[str, Any], table: pd.DataFrame)
     keys = [key for key in ("query_id", "first_stage", "doc_id") if key in table.columns]
     if table.duplicated(keys).any():
         raise ValueError(f"{path} has a candidate twice; {renew}")
+    for column, (low, high) in _RANGES.items():
+        if column in table.columns and not table[column].between(low, high).all():
+            value = table.loc[~table[column].between(low, high), column].iloc[0]
+            raise ValueError(f"{path} has the {column} {value}, outside [{low}, {high}]; {renew}")
+    stages = set(table["first_stage"]) if "first_stage" in table.columns else set()
+    if stages - set(_FIRST_STAGES):
+        raise ValueError(
+            f"{path} has the first stage {min(stages - set(_FIRST_STAGES))!r}; known: "
+            f"{', '.join(_FIRST_STAGES)}"
+        )
 
 
+_FIRST_STAGES = ("similarity", "bm25", "fusion", "rm3")
+# What a candidate's columns can be; a cosine may pass 1 by rounding.
+_COSINES = (-1 - 1e-6, 1 + 1e-6)
+_ANY = float("inf")
+_RANGES = {
+    "grade": (0, _ANY),
+    "base": (-_ANY, _ANY),
+    "score": (-_ANY, _ANY),
+    "causal_exact": _COSINES,
+    "causal": _COSINES,
+    "overlap": (0, 1 + 1e-9),
+    "shared_weight": (0, 1 + 1e-9),
+    "excess_repetition": (0, 1),
+    "coverage": (0, 1 + 1e-9),
+    "keyword_repetition": (0, 1),
+    "bend": (0, _ANY),
+}
 _CHECKS = {
     "beir": _check_measures,
     "beir_candidates": _check_candidates,
