@@ -78,16 +78,20 @@ def tau_for(
     Raises
     ------
     ValueError
-        If there are fewer than two different terms, `quantile` is outside (0, 1), or the language
-        is unknown.
+        If there are fewer than two different terms with content, `quantile` is outside (0, 1), the
+        language is unknown, or the encoder gives a term a zero vector.
     TypeError
-        If `terms` is one string.
+        If `terms` is one string, or holds something that is no string.
     """
     if not 0 < quantile < 1:
         raise ValueError(f"quantile is {quantile}; it is a share in (0, 1)")
     if isinstance(terms, str):
         raise TypeError(f"terms must be a list of words, got {terms!r:.40}")
-    words = sorted(set(word_list(lang) if terms is None else terms))
+    given = list(word_list(lang) if terms is None else terms)
+    for term in given:
+        if not isinstance(term, str):
+            raise TypeError(f"a term must be a string, got {term!r:.40}")
+    words = sorted({term for term in given if term.strip()})
     if len(words) < 2:
         raise ValueError(f"calibration needs at least two different terms, got {words}")
     adapter = load_encoder(encoder)
@@ -99,6 +103,9 @@ def tau_for(
 
 def _quantile(encoder: EncoderAdapter, words: list[str], quantile: float) -> float:
     vectors = encoder.encode(words, "term").astype(np.float64)
+    if not vectors.any(axis=1).all():
+        word = words[int(np.argmin(vectors.any(axis=1)))]
+        raise ValueError(f"the encoder {encoder.name!r} gives a zero vector for the term {word!r}")
     cosines = (vectors @ vectors.T)[np.triu_indices(len(words), 1)]
     # Six digits: the last ones of a float32 cosine depend on the batch.
     return min(1.0, max(-1.0, round(float(np.quantile(cosines, quantile)), 6)))

@@ -20,6 +20,8 @@ from causalrag.terminal import clean
 if TYPE_CHECKING:
     import pandas as pd
 
+    from causalrag.adjust import Surface
+
 __all__ = ["Partition", "Ranked", "Ranking", "Reason"]
 
 SHOWN_TERMS = 8
@@ -87,6 +89,7 @@ class Outcome:
     settings: str
     flags: tuple[str, ...]
     zero_vectors: frozenset[int]
+    surface: Surface | None = None  # under "adjusted"
 
 
 @dataclass(frozen=True, repr=False)
@@ -175,6 +178,8 @@ class Ranked:
             f"    absorbed (A, {len(self.shared)}): {_absorbed(self.reasons)}",
             f"    residual (B, {len(self.residual)}), part of causal: {_parts(self.contributions)}",
         ]
+        if (surface := self._outcome.surface) is not None:
+            lines.insert(1, f"    {_shown(surface, self.index)}")
         lines += [f"    flag: {flag}" for flag in self.flags]
         return "\n".join(lines)
 
@@ -274,6 +279,15 @@ class Ranking(Sequence[Ranked]):
             head.insert(1, f"query keywords: {listed or 'none'}")
         head += [f"flag: {flag}" for flag in self.flags]
         return "\n\n".join(["\n".join(head), *(ranked.explain() for ranked in self)])
+
+
+def _shown(surface: Surface, index: int) -> str:
+    support = 0.0 if surface.support is None else surface.support[index]
+    return (
+        f"coverage {surface.coverage[index]:.2f}, repetition {surface.excess[index]:.3f}, natural "
+        f"up to {surface.bend:.3f}"
+        + (f", support {support:.2f}" if surface.over[index] > 0 else "")
+    )
 
 
 def _absorbed(reasons: Mapping[str, Reason]) -> str:

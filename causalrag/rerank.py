@@ -9,14 +9,14 @@ elsewhere; so is accounting for A (`adjust`), which the method "adjusted" applie
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from causalrag.adjust import DEFAULT, Adjustment, read_surface, with_support
+from causalrag.adjust import DEFAULT, Adjustment, Surface, bend, read_surface, with_support
 from causalrag.calibrate import language, tau_for
 from causalrag.candidates import CandidateKeywords
 from causalrag.documents import Documents, check_query, document_cosines, read_documents
@@ -146,6 +146,8 @@ class CausalReranker:
     _known: KnownTexts = field(default_factory=KnownTexts, init=False, repr=False)
 
     def __post_init__(self) -> None:
+        if isinstance(self.tau, str) and self.tau != "auto":
+            raise TypeError(f'tau must be a number or "auto", got {self.tau!r}')
         check_absorption(1.0 if self.tau == "auto" else self.tau, self.absorption)
         check_choice("method", self.method, METHODS)
         _check_weight(self.weight)
@@ -206,7 +208,8 @@ class CausalReranker:
             self._known,
         )
         base, zero = self._base(candidates, given, evidence)
-        score, tier = self._final(candidates, base, evidence)
+        surface = self._surface(candidates, evidence) if self.method == "adjusted" else None
+        score, tier = self._final(candidates, base, evidence, surface)
         order = np.lexsort((-score, tier))[:top_k].astype(np.int64)
         settings = f"method {self.method}, tau {tau:g}, absorption {self.absorption}"
         if self.method == "hybrid":
@@ -216,8 +219,21 @@ class CausalReranker:
             settings += f", reward {rule.reward:g}, penalty {rule.penalty:g}"
         flags = self._flags(base, tier == 0, evidence)
         return Ranking(
-            Outcome(query, candidates, order, score, base, evidence, settings, flags, zero)
+            Outcome(query, candidates, order, score, base, evidence, settings, flags, zero, surface)
         )
+
+    def _adjusted_flags(self, base: Floats, evidence: CandidateKeywords) -> list[str]:
+        flags = []
+        if not evidence.query_keywords:
+            flags.append("the query has no keywords: nothing is adjusted")
+        if self.keywords is None:
+            flags.append(
+                "no extractor was given: repetition is compared with that of abstracts; "
+                "fit TfidfKeywords on the collection"
+            )
+        if len(base) == 1:
+            flags.append("one candidate: min-max leaves nothing to tell apart")
+        return flags
 
     def _tau(self, query: str) -> float:
         if isinstance(self.tau, str):
@@ -236,14 +252,18 @@ class CausalReranker:
         return document_cosines(candidates, self.encoder, evidence.query_vector)
 
     def _final(
-        self, candidates: Documents, base: Floats, evidence: CandidateKeywords
+        self,
+        candidates: Documents,
+        base: Floats,
+        evidence: CandidateKeywords,
+        surface: Surface | None,
     ) -> tuple[Floats, NDArray[np.int64]]:
         # Tier 0: ordinary; 1: an empty B, in the causal methods; 2: an empty document.
         tier = np.where(candidates.blank, 2, 0)
         if self.method == "similarity" or not len(candidates):
             return base, tier
-        if self.method == "adjusted":
-            return self._adjusted(candidates, base, evidence), tier
+        if surface is not None:
+            return self._adjusted(candidates, base, surface), tier
         has_residual = evidence.has_residual
         tier = np.where(has_residual, 0, np.where(candidates.blank, 2, 1))
         if self.method == "causal":
@@ -254,16 +274,22 @@ class CausalReranker:
         score[has_residual] = hybrid(base[has_residual], evidence.causal[has_residual], self.weight)
         return score, tier
 
-    def _adjusted(self, candidates: Documents, base: Floats, evidence: CandidateKeywords) -> Floats:
+    def _surface(self, candidates: Documents, evidence: CandidateKeywords) -> Surface | None:
+        if not len(candidates):
+            return None
+        surface = read_surface(evidence.query, candidates.texts, evidence.extractor)
+        if self.keywords is None:  # a window of stuffed documents must not say what is natural
+            surface = replace(surface, bend=bend(len(evidence.query_keywords)))
+        if surface.over.any():  # else no term needs to be encoded
+            ordinary = ~candidates.blank
+            surface = with_support(surface, evidence.causal, evidence.has_residual, ordinary)
+        return surface
+
+    def _adjusted(self, candidates: Documents, base: Floats, surface: Surface) -> Floats:
         # An empty document comes last anyway and must not set the scale.
         present = ~candidates.blank
-        texts = [text for text, kept in zip(candidates.texts, present, strict=True) if kept]
-        surface = read_surface(evidence.query, texts, evidence.extractor)
-        if surface.over.any():  # else no term needs to be encoded
-            causal, residual = evidence.causal[present], evidence.has_residual[present]
-            surface = with_support(surface, causal, residual)
         score = np.zeros(len(base))
-        score[present] = self.adjustment.scores(base[present], surface)
+        score[present] = self.adjustment.scores(base[present], surface.take(present))
         return score
 
     def _flags(
@@ -272,8 +298,8 @@ class CausalReranker:
         flags = []
         if self.method != "causal" and _flat(base[ordinary]):
             flags.append("flat base scores: they hardly tell the documents apart")
-        if self.method == "adjusted" and not evidence.query_keywords:
-            flags.append("the query has no keywords: nothing is adjusted")
+        if self.method == "adjusted" and len(base):
+            flags += self._adjusted_flags(base, evidence)
         if self.method in ("similarity", "adjusted") or not len(base):
             return tuple(flags)
         if _flat(evidence.causal[ordinary]):

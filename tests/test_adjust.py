@@ -275,6 +275,42 @@ def test_a_chinese_document_is_read_as_its_query_is():
     assert seen.excess[1] == 0
 
 
+def test_one_candidate_an_empty_list_and_no_extractor_are_ranked_and_flagged():
+    reranker = cr.CausalReranker(ENCODER, method="adjusted")
+    assert list(reranker.rank(QUERY, [])) == []
+    assert any("one candidate" in flag for flag in reranker.rank(QUERY, TEXTS[:1]).flags)
+    loud = ["bread rises " * 30, "why bread rises " * 20, "bread " * 50, TEXTS[1]]
+    ranking = reranker.rank(QUERY, loud, scores=[0.9, 0.9, 0.9, 0.1])
+    assert ranking.outcome.surface.bend == bend(3)  # not what these four say
+    assert ids(ranking)[0] == "3"
+    assert any("no extractor was given" in flag for flag in ranking.flags)
+
+
+def test_the_explanation_shows_what_the_score_is_made_of():
+    ranking = cr.CausalReranker(ENCODER, KEYWORDS, method="adjusted").rank(QUERY, TEXTS)
+    seen = ranking.outcome.surface
+    loud = next(r for r in ranking if r.index == 0)
+    assert f"repetition {seen.excess[0]:.3f}, natural up to {seen.bend:.3f}" in loud.explain()
+    assert f"support {seen.support[0]:.2f}" in loud.explain()
+    assert "coverage" not in cr.CausalReranker(ENCODER, KEYWORDS).rank(QUERY, TEXTS).explain()
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (lambda: surface([1, 1], [0]), ValueError, "2 values of coverage, but 1 of excess"),
+        (lambda: surface([1], [0], 0.0), ValueError, "bend is 0.0; it must be finite and above 0"),
+        (lambda: surface([1], [0], float("nan")), ValueError, "bend is nan"),
+        (lambda: replace(surface([1], [0]), support=np.zeros(2)), ValueError, "2 supports for 1"),
+        (lambda: adjust.read_surface(QUERY, "one text", KEYWORDS), TypeError, "list of documents"),
+        (lambda: fit([{"base": [1.0]}]), TypeError, "each probe must be a Probe"),
+    ],
+)
+def test_what_is_no_surface_and_no_probe_is_refused_by_name(make, error, message):
+    with pytest.raises(error, match=message):
+        make()
+
+
 # Fitting
 
 
@@ -304,6 +340,18 @@ def test_probes_that_do_not_tell_leave_the_setting_as_it_was():
     assert few.adjustment == DEFAULT
     ties = fit(list(probes(30, gain=False)))
     assert ties.best == DEFAULT == ties.adjustment
+
+
+def test_where_nothing_can_be_gained_a_fit_is_enabled_no_more_often_than_the_gate_allows():
+    rng = np.random.default_rng(8)
+    enabled = 0
+    for _ in range(120):
+        some = [
+            Probe(rng.normal(size=8), surface(rng.random(8), rng.random(8) * 0.5), grades)
+            for grades in (rng.random((20, 8)) < 0.3).astype(float)
+        ]
+        enabled += fit(some, rewards=(0.0, 1.0, 4.0), penalties=(0.0, 4.0, 8.0)).decision.enabled
+    assert enabled <= 8  # 2.5 % of 120 are 3; on the probes it was chosen on a fit wins far oftener
 
 
 @pytest.mark.parametrize(

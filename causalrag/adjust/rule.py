@@ -97,6 +97,21 @@ class Surface:
     bend: float
     support: Floats | None = None
 
+    def __post_init__(self) -> None:
+        if len(self.coverage) != len(self.excess):
+            raise ValueError(
+                f"{len(self.coverage)} values of coverage, but {len(self.excess)} of excess"
+            )
+        if self.support is not None and len(self.support) != len(self.excess):
+            raise ValueError(f"{len(self.support)} supports for {len(self.excess)} documents")
+        if not (math.isfinite(self.bend) and self.bend > 0):
+            raise ValueError(f"bend is {self.bend}; it must be finite and above 0")
+
+    def take(self, places: NDArray[np.bool_] | NDArray[np.int64]) -> Surface:
+        """Keep some candidates, by flags or places; what each one shows stays as it is."""
+        support = None if self.support is None else self.support[places]
+        return Surface(self.coverage[places], self.excess[places], self.bend, support)
+
     @property
     def over(self) -> Floats:
         """Repetition beyond the bend, in bends; 0 at or below it, shape (n,)."""
@@ -120,7 +135,14 @@ def read_surface(query: str, texts: Sequence[str], keywords: KeywordExtractor) -
     Surface
         Tokens are compared as equal strings. Nothing is encoded: a near word is evidence that the
         base score already has, and no author needs to repeat it to be found.
+
+    Raises
+    ------
+    TypeError
+        If `texts` is one string.
     """
+    if isinstance(texts, str):
+        raise TypeError(f"texts must be a list of documents, got {texts!r:.60}")
     extractor = as_extractor(keywords)
     tokens = dict.fromkeys(extractor.tokens(query))
     wanted = set(extractor.query(query))
@@ -132,7 +154,12 @@ def read_surface(query: str, texts: Sequence[str], keywords: KeywordExtractor) -
     )
 
 
-def with_support(surface: Surface, causal: ArrayLike, has_residual: ArrayLike) -> Surface:
+def with_support(
+    surface: Surface,
+    causal: ArrayLike,
+    has_residual: ArrayLike,
+    among: ArrayLike | None = None,
+) -> Surface:
     """Add what the rest of each candidate says for it.
 
     Parameters
@@ -143,6 +170,8 @@ def with_support(surface: Surface, causal: ArrayLike, has_residual: ArrayLike) -
         Their causal scores (Eq. 5), finite.
     has_residual : (n,) array_like of bool
         Which of them have a B; a document without one has no support.
+    among : (n,) array_like of bool, optional
+        Which candidates the others are compared with; by default all.
 
     Returns
     -------
@@ -158,14 +187,16 @@ def with_support(surface: Surface, causal: ArrayLike, has_residual: ArrayLike) -
     """
     scores = finite_scores(causal, "causal")
     has = np.asarray(has_residual, dtype=np.bool_)
-    if not len(scores) == len(has) == len(surface.excess):
+    n = len(surface.excess)
+    all_ = np.ones(n, dtype=np.bool_) if among is None else np.asarray(among, dtype=np.bool_)
+    if not len(scores) == len(has) == len(all_) == n:
         raise ValueError(
-            f"{len(scores)} causal scores and {len(has)} flags for {len(surface.excess)} documents"
+            f"{len(scores)} causal scores, {len(has)} and {len(all_)} flags for {n} documents"
         )
-    ordinary = surface.over == 0
-    ranked = np.sort(np.where(has, scores, -np.inf)[ordinary if ordinary.any() else slice(None)])
+    ordinary = all_ & (surface.over == 0)
+    ranked = np.sort(np.where(has, scores, -np.inf)[ordinary if ordinary.any() else all_])
     if not len(ranked):
-        return replace(surface, support=np.zeros(0))
+        return replace(surface, support=np.zeros(n))
     lower, upper = (np.searchsorted(ranked, scores, side) for side in ("left", "right"))
     return replace(surface, support=np.where(has, (lower + upper) / (2 * len(ranked)), 0.0))
 

@@ -98,6 +98,7 @@ TABLES: dict[str, dict[str, tuple[str, ...]]] = {
         )
     },
     "sign": {"queries": ("documents", "query_id", "measure", "pairing", "value", "others")},
+    "ablations": {"measures": ("study", "setting", "method", "query_id", "measure", "value")},
     "case_ranks": {"ranks": ("query_id", "window", "method", "doc_id", "rank")},
     "case_candidates": {
         "candidates": (
