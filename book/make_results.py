@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import ablation_results
 import beir_results
 import case_results
 import choice_results
@@ -305,6 +306,18 @@ def sign_part(options: argparse.Namespace, models: Models) -> None:
     )
 
 
+def ablations_part(options: argparse.Namespace, models: Models) -> None:
+    """Vary one setting of the rule at a time."""
+    build = options.build
+    ablation_results.make_ablations(
+        options.datasets,
+        models.encoders(usual=ablation_results.ENCODERS),
+        beir_results.Places(options.output, build / "embeddings", build / "ablations"),
+        options.force,
+        LANGUAGES,
+    )
+
+
 # What `make results` makes, in this order; each part is called with the options and the models.
 PARTS: dict[str, Callable[[argparse.Namespace, Models], None]] = {
     "themes": themes_part,
@@ -313,6 +326,7 @@ PARTS: dict[str, Callable[[argparse.Namespace, Models], None]] = {
     "choice": choice_part,
     "phase": phase_part,
     "sign": sign_part,
+    "ablations": ablations_part,
 }
 
 
