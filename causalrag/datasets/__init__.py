@@ -27,6 +27,7 @@ from causalrag.datasets.themes import (
     load_themes,
     opening,
     second,
+    third,
 )
 
 __all__ = [
@@ -54,4 +55,5 @@ __all__ = [
     "load_themes",
     "opening",
     "second",
+    "third",
 ]

@@ -163,6 +163,15 @@ def hard() -> Corpus:
     return _packaged("hard")
 
 
+def third() -> Corpus:
+    """Give the packaged third corpus: twelve themes, U1-U12, unseen until the rule was fixed.
+
+    Four of its targets are rich in the query's words; its stuffed documents are of five kinds.
+    `Document.extra` has a ``kind`` for both. Fixed as `diagnostic`.
+    """
+    return _packaged("third")
+
+
 def _packaged(name: str) -> Corpus:
     return load_themes(Path(__file__).parents[1] / "data" / name)
 
