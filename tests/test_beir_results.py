@@ -653,6 +653,64 @@ def test_hard_case_26_a_nan_ends_the_run_and_what_was_scored_before_is_kept(
     assert set(results.read_beir(out).queries["reranker"]) == {"", "lengths"}
 
 
+# --- reading what was stored --------------------------------------------------------------------
+
+
+def altered(made, place, kind, **columns):
+    """Copy the stored results of nfcorpus, with other columns in one of the two tables."""
+    name = "nfcorpus-counting.parquet"
+    for half in (name, f"candidates/{name}"):
+        (place / half).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(made[0] / half, place / half)
+    path = place / (name if kind == "beir" else f"candidates/{name}")
+    stored = results.load_parquet(path)
+    [table] = stored.tables.values()
+    results.save_parquet(path, kind, stored.provenance, table.assign(**columns))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("kind", "columns", "message"),
+    [
+        ("beir_candidates", {"grade": 0.5}, "has the grade 0.5, which is no whole number"),
+        ("beir_candidates", {"grade": "1"}, "has the grade '1', which is no number"),
+        ("beir_candidates", {"causal": "0.1"}, "has the causal '0.1', which is no number"),
+        ("beir_candidates", {"has_residual": "no"}, "has_residual 'no', which is no truth value"),
+        ("beir", {"P@5": "0.2"}, "has the P@5 '0.2', which is no number"),
+        ("beir", {"RR@10": True}, "which is no number"),
+    ],
+)
+def test_a_stored_value_of_another_type_is_refused_by_name(made, tmp_path, kind, columns, message):
+    path = altered(made, tmp_path, kind, **columns)
+    with pytest.raises(ValueError, match=message) as caught:
+        results.read_beir(tmp_path)
+    assert str(path) in str(caught.value)
+    assert "make results" in str(caught.value)
+
+
+def test_a_cosine_may_pass_one_by_rounding_and_no_more(made, tmp_path):
+    altered(made, tmp_path, "beir_candidates", causal=1 + 9e-7)
+    assert (results.read_beir(tmp_path).candidates["causal"] > 1).all()
+    altered(made, tmp_path, "beir_candidates", causal=1 + 2e-6)
+    with pytest.raises(ValueError, match=r"has the causal 1\.000002, outside"):
+        results.read_beir(tmp_path)
+
+
+@pytest.mark.parametrize("names", ["nfcorpus", b"nfcorpus", 5, [None], [["nfcorpus"]]])
+@pytest.mark.parametrize("argument", ["datasets", "encoders"])
+def test_one_name_in_place_of_several_is_refused(made, argument, names):
+    with pytest.raises(TypeError, match=f"{argument} must be a list of names, such as"):
+        results.read_beir(made[0], **{argument: names})
+
+
+def test_names_may_come_in_any_collection_and_none_of_them_reads_nothing(made, tmp_path):
+    for names in (["nfcorpus"], {"nfcorpus"}, pd.Series(["nfcorpus"]), np.array(["nfcorpus"])):
+        found = results.read_beir(made[0], datasets=names)
+        assert set(found.queries["dataset"]) == {"nfcorpus"}
+    assert results.read_beir(made[0], datasets=[]).queries.empty
+    assert results.read_beir(tmp_path, datasets=["nfcorpus"], encoders=["use"]).queries.empty
+
+
 # --- what is missing or broken ------------------------------------------------------------------
 
 

@@ -5,9 +5,11 @@ import gzip
 import json
 import os
 import pty
+import re
 import subprocess
 import sys
 import unicodedata
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -287,11 +289,94 @@ def test_a_grade_that_no_measure_can_count_with_is_a_broken_line(capsys, files, 
     assert f"{qrels}, line {len(QUERIES) + 2}: the grade {grade[:24]} is out of range" in err
 
 
-def test_judgments_given_as_queries_are_told_from_queries(capsys, files):
-    corpus, _, qrels = files
-    code, out, err = call(capsys, corpus, qrels, qrels)
+RUN = [f"{q} Q0 {d} {i} 0.{i} mine" for i, (q, d) in enumerate((("O1", "O1-d1"), ("O2", "x")), 1)]
+LOOKS = {
+    "judgments": ["q1\tO1-d1\t1", "q2\tdocs/a b.txt\t0"],
+    "headed judgments": ["query-id\tcorpus-id\tscore", "q1\tO1-d1\t1"],
+    "trec judgments": ["q1 0 O1-d1 1", "q2 0 O1-d2 0"],
+    "a run": RUN,
+    "a tabbed run": [line.replace(" ", "\t") for line in RUN],
+    "queries": ["_id\ttext", "q1\twhat is this", "q2\t数据"],
+    "queries or documents": ['{"_id": "q1", "text": "why"}'],
+}
+
+
+@pytest.mark.parametrize(
+    ("option", "look"),
+    [
+        ("--queries", "judgments"),
+        ("--queries", "headed judgments"),
+        ("--queries", "trec judgments"),
+        ("--queries", "a run"),
+        ("--queries", "a tabbed run"),
+        ("--qrels", "a run"),
+        ("--qrels", "a tabbed run"),
+        ("--qrels", "queries"),
+        ("--qrels", "queries or documents"),
+    ],
+)
+def test_a_file_in_the_place_of_another_is_told_by_its_lines(capsys, files, tmp_path, option, look):
+    corpus, queries, qrels = files
+    wrong = write(tmp_path / "wrong", LOOKS[look])
+    given = (wrong, qrels) if option == "--queries" else (queries, wrong)
+    code, out, err = call(capsys, corpus, *given)
     assert (code, out) == (2, "")
-    assert "this is a judgment (query, document, grade), not a query" in err
+    kind = re.sub("headed |trec |tabbed ", "", look)
+    assert err.startswith(f"causalrag: error: {wrong} looks like {kind} (")
+    wanted = "queries (id and text)" if option == "--queries" else "judgments (query, document"
+    assert f"give a file of {wanted}" in err
+    assert err.endswith(f" with {option}\n")
+    assert err.count("\n") == 1
+
+
+def test_a_query_that_ends_in_a_tab_and_a_number_is_a_query(tmp_path):
+    queries = write(tmp_path / "q", ["q1\tbread eaten in\t2020", "q2\tdough"])
+    corpus = write(tmp_path / "c.jsonl", [json.dumps({"_id": "d", "text": "bread"})])
+    probes = read_probes([corpus], queries, write(tmp_path / "r", ["q1\td\t1"]))
+    assert probes.queries == {"q1": "bread eaten in\t2020"}
+
+
+def test_one_file_in_two_places_and_a_folder_for_a_file_are_named(capsys, files, tmp_path):
+    corpus, queries, qrels = files
+    for given, places in [
+        ((corpus, corpus, qrels), "the corpus and as --queries"),
+        ((qrels, queries, tmp_path / "x" / ".." / qrels.name), "the corpus and as --qrels"),
+    ]:
+        (tmp_path / "x").mkdir(exist_ok=True)
+        code, out, err = call(capsys, *given)
+        assert (code, out) == (2, "")
+        assert f"is given as {places}; give a file of its own" in err
+    code, _, err = call(capsys, corpus, tmp_path, qrels)
+    assert (code, err) == (
+        2,
+        f"causalrag: error: {tmp_path} is a folder; give a file with --queries\n",
+    )
+
+
+def test_a_corpus_and_queries_in_each_other_s_place_are_told_by_the_judgments(
+    capsys, files, tmp_path
+):
+    corpus, queries, qrels = files
+    code, out, err = call(capsys, queries, corpus, qrels)
+    assert (code, out) == (2, "")
+    assert f"{corpus} holds what the judgments call documents, and the corpus what they" in err
+    copy = write(tmp_path / "copy.jsonl", corpus.read_text().splitlines())
+    err = call(capsys, corpus, copy, qrels)[2]
+    assert f"{copy} looks like the corpus, for its ids are judged as documents" in err
+    copy = write(tmp_path / "copy.jsonl", queries.read_text().splitlines())
+    err = call(capsys, copy, queries, qrels)[2]
+    assert "the corpus looks like the queries, for its ids are those judged for" in err
+
+
+def test_a_pipe_is_read_once(files):
+    corpus, queries, qrels = files
+    read, end = os.pipe()
+    os.write(end, queries.read_bytes())
+    os.close(end)
+    try:
+        assert read_probes([corpus], Path(f"/dev/fd/{read}"), qrels).queries == QUERIES
+    finally:
+        os.close(read)
 
 
 def test_a_judgment_with_two_grades_is_broken_and_many_broken_lines_are_counted(capsys, files):
@@ -364,6 +449,7 @@ def test_no_overlap_is_one_error_that_names_both_sides(capsys, files, lines, mes
         (["--level", "1.5"], "level must lie strictly between 0 and 1, got 1.5"),
         (["--level", "nan"], "got nan"),
         (["--measure", "ndcg@10"], "names have their case: nDCG"),
+        (["--measure", "nDCG@99999999999999999999"], "is out of range; give a smaller one"),
         (["--window", "0"], "'0' is not a whole number of at least 1"),
         (["--method", "similarity"], "invalid choice: 'similarity'"),
         (["--tau", "60"], "tau is 60.0"),

@@ -160,6 +160,15 @@ def test_unusable_gains_and_levels_are_refused(gains, level, message):
         (lambda: gate.decide("0.1 0.2"), TypeError, "gains must be a list of numbers"),
         (lambda: gate.decide({"q1": 0.1}), TypeError, "gains must be a list of numbers"),
         (lambda: gate.decide([0.1j]), TypeError, "gains must be a list of numbers"),
+        (lambda: gate.decide({0.1, 0.2}), TypeError, "gains must be a list of numbers"),
+        (lambda: gate.decide(["0.1", "0.2"]), TypeError, r"list of numbers.*got \['0.1', '0.2'\]"),
+        (lambda: gate.decide([True, False]), TypeError, r"list of numbers.*got \[True, False\]"),
+        (lambda: gate.decide([0.1, True, None]), TypeError, "gains must be a list of numbers"),
+        (lambda: gate.decide(np.array(["2020"], "M8[D]")), TypeError, "must be a list of numbers"),
+        (lambda: gate.decide([[0.1], [0.2, 0.3]]), ValueError, "gains must be 1-d, one number per"),
+        (lambda: gate.decide([0.1, None]), ValueError, "gains is nan at row 1; drop such rows"),
+        (lambda: gate.decide([10**400]), ValueError, "that no float can hold; a gain is"),
+        (lambda: gate.decide(np.ma.array([0.1, 9], mask=[0, 1])), ValueError, "has masked values"),
         (lambda: gate.decide([0.1], level="high"), TypeError, "level must be a number.*'high'"),
         (lambda: gate.fewest_probes(True), TypeError, "level must be a number"),
         (lambda: gate.probes_needed([0.1], power=None), TypeError, "power must be a number"),
@@ -172,6 +181,37 @@ def test_values_of_another_kind_are_refused_by_name(call, error, message):
         warnings.simplefilter("error")
         with pytest.raises(error, match=message):
             call()
+
+
+@pytest.mark.parametrize("function", [gate.reliability, gate.outcomes])
+@pytest.mark.parametrize(
+    ("settings", "error", "message"),
+    [
+        ({"n_probes": True}, TypeError, "n_probes must be a whole number, got True"),
+        ({"n_probes": "2"}, TypeError, "n_probes must be a whole number, got '2'"),
+        ({"n_draws": True}, TypeError, "n_draws must be a whole number, got True"),
+        ({"n_draws": -5}, ValueError, "n_draws is -5; give at least 1"),
+        ({"seed": None}, TypeError, "seed must be a whole number, got None"),
+        ({"seed": [1]}, TypeError, r"seed must be a whole number, got \[1\]"),
+        ({"seed": -1}, ValueError, "seed is -1; give at least 0"),
+    ],
+)
+def test_the_bootstrap_refuses_odd_counts_and_seeds_by_name(function, settings, error, message):
+    with pytest.raises(error, match=message):
+        function([0.1, 0.2, 0.3], **({"n_probes": 2} | settings))
+
+
+@pytest.mark.parametrize("level", [None, "0.9", True, [0.9]])
+def test_the_bootstrap_refuses_a_level_that_is_no_number(level):
+    with pytest.raises(TypeError, match="level must be a number strictly between 0 and 1, got"):
+        gate.outcomes([0.1, 0.2], 2, level=level)
+
+
+def test_numbers_of_numpy_and_pandas_are_numbers():
+    found = gate.outcomes(pd.Series([0.1, 0.2]), np.int64(2), np.int32(5), seed=np.uint8(3))
+    assert found == gate.outcomes(np.array([0.1, 0.2], dtype=object), 2, 5, seed=3)
+    assert type(found.n_probes) is int
+    assert gate.decide([1, 2, 3], np.float32(0.5)).n == 3
 
 
 def test_none_and_counts_that_are_no_whole_numbers_are_type_errors():

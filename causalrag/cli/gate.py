@@ -1,7 +1,7 @@
 """The command ``gate``: whether to re-rank a corpus, from labelled queries (section 4.6).
 
 Each of them, a probe, is ranked by similarity and re-ranked; the gains decide. Reading is in
-`probes`, and what is printed in `gate_report`.
+`probes` and `lines`, and what is printed in `gate_report`.
 """
 
 from __future__ import annotations
@@ -91,6 +91,11 @@ def _gate(arguments: argparse.Namespace) -> int:
 
     # What can be wrong in an option is tried before anything is read or encoded.
     fewest_probes(arguments.level)
+    if len(_cutoff(arguments.measure)) > 9:  # the evaluator breaks on some longer ones
+        raise ValueError(
+            f"the cutoff of {arguments.measure:.40} is out of range; give a smaller one, as in "
+            f"{MEASURE}"
+        )
     evaluate({"q": {"d": 1.0}}, {"q": {"d": 1}}, arguments.measure)
     reranker = CausalReranker(
         arguments.encoder,
@@ -173,5 +178,10 @@ def measured(probes: Probes, reranker: CausalReranker, window: int, measure: str
 
 def _depth(measure: str) -> int:
     """How many documents a measure looks at."""
+    return int(_cutoff(measure) or DEEP)
+
+
+def _cutoff(measure: str) -> str:
+    """Give the digits of a measure's cutoff, if any."""
     cutoff = re.search(r"@(\d+)$", measure.strip())
-    return int(cutoff[1]) if cutoff else DEEP
+    return cutoff[1] if cutoff else ""

@@ -6,15 +6,13 @@ point outside the queries or the corpus are counted, for the command to report.
 
 from __future__ import annotations
 
-import gzip
-import re
-import zlib
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
 from causalrag.cli.files import no_text, texts
+from causalrag.cli.lines import HEADERS, fields, is_grade, lines, refuse_swapped
 from causalrag.cli.output import say
 from causalrag.datasets.themes import _json_object, _text_field
 
@@ -22,12 +20,8 @@ __all__ = ["Probes", "read_probes"]
 
 # How many broken lines of a file are named; the rest are counted.
 NAMED = 20
-# First fields of a first line that is a header.
-HEADERS = ("id", "_id", "qid", "query", "query-id", "query_id")
 # Above it a grade is a mistake, and no measure can count with it.
 MOST_GRADE = 2**31 - 1
-# What is left of a judgment after its query id: (iteration,) document and grade.
-JUDGED = re.compile(r"(?:\S+\t)?[^\t]+\t[-+]?[0-9]+")
 # The ending of a BEIR file, compressed or not.
 JSON_LINES = (".jsonl", ".jsonl.gz")
 
@@ -69,14 +63,15 @@ def read_probes(paths: Sequence[Path], queries: Path, qrels: Path) -> Probes:
     Raises
     ------
     ValueError
-        After each broken line was named; if a file holds nothing, or no query has a relevant
-        document in the corpus.
+        If a file looks like another of them; after each broken line was named; if a file holds
+        nothing, or no query has a relevant document in the corpus.
     OSError
         If a path cannot be read.
     """
     for path in (*paths, queries, qrels):
         if not path.exists():
             raise FileNotFoundError(f"no such file or folder: {path}")
+    refuse_swapped(paths, queries, qrels)
     broken: list[str] = []
     documents, names = _corpus(paths, broken)
     asked = _table(queries, _query, "query", broken)
@@ -99,7 +94,7 @@ def _table(
     """Read one entry per line; name on standard error, and note, each line that has none."""
     table: dict[Key, Value] = {}
     before = len(broken)
-    for number, where, raw in _lines(path):
+    for number, where, raw in lines(path):
         try:
             entry = parse(number, where, raw)
             if entry is not None:
@@ -122,24 +117,6 @@ def _enter(table: dict[Key, Value], key: Key, value: Value, what: str, where: st
         name = repr(key) if isinstance(key, str) else f"of {key}"
         raise ValueError(f"{where}: {what} {name} occurs twice; keep one")
     table[key] = value
-
-
-def _lines(path: Path) -> Iterator[tuple[int, str, bytes]]:
-    r"""Give number, place and content of each line that is not blank.
-
-    Bytes are split at \n only: U+2028 and its like may stand inside a text.
-    """
-    number = 0
-    try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-            for number, line in enumerate(file, start=1):
-                content = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
-                if content.strip():
-                    yield number, f"{path}, line {number}", content.rstrip(b"\r\n")
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise ValueError(
-            f"{path} is damaged or cut short after line {number}: {error}; make it anew"
-        ) from error
 
 
 def _text(raw: bytes, where: str) -> str:
@@ -170,11 +147,6 @@ def _query(number: int, where: str, raw: bytes) -> tuple[str, str] | None:
         name, _, text = (part.strip() for part in _text(raw, where).partition("\t"))
         if number == 1 and name.casefold() in HEADERS:
             return None
-    if JUDGED.fullmatch(text):
-        raise ValueError(
-            f"{where}: this is a judgment (query, document, grade), not a query; give the file of "
-            f"the queries: {raw!r:.80}"
-        )
     if not name or is_blank(text):
         raise ValueError(f"{where}: expected a query's id, a tab and its text: {raw!r:.80}")
     return name, text
@@ -182,26 +154,20 @@ def _query(number: int, where: str, raw: bytes) -> tuple[str, str] | None:
 
 def _judgment(number: int, where: str, raw: bytes) -> tuple[Pair, int] | None:
     """Read ``query document grade`` (BEIR) or ``query 0 document grade`` (TREC)."""
-    line = _text(raw, where)
-    # With tabs, an id may hold spaces, as a path may.
-    fields = [field.strip() for field in (line.split("\t") if "\t" in line else line.split())]
-    if number == 1 and fields[0].casefold() in HEADERS and not _is_grade(fields[-1]):
+    row = fields(_text(raw, where))
+    if number == 1 and row[0].casefold() in HEADERS and not is_grade(row[-1]):
         return None
-    if len(fields) not in (3, 4) or not all(fields) or not _is_grade(fields[-1]):
+    if len(row) not in (3, 4) or not all(row) or not is_grade(row[-1]):
         raise ValueError(
             f"{where}: expected query, document and whole-number grade, or TREC's four columns: "
             f"{raw!r:.80}"
         )
-    if len(fields[-1]) > 20 or abs(int(fields[-1])) > MOST_GRADE:  # no number of any length
+    if len(row[-1]) > 20 or abs(int(row[-1])) > MOST_GRADE:  # no number of any length
         raise ValueError(
-            f"{where}: the grade {fields[-1]:.24} is out of range; grades are small whole numbers, "
+            f"{where}: the grade {row[-1]:.24} is out of range; grades are small whole numbers, "
             f"at most {MOST_GRADE}"
         )
-    return (fields[0], fields[-2]), int(fields[-1])
-
-
-def _is_grade(field: str) -> bool:
-    return re.fullmatch(r"[-+]?[0-9]+", field) is not None
+    return (row[0], row[-2]), int(row[-1])
 
 
 # --- the corpus ---------------------------------------------------------------------------------
@@ -337,11 +303,28 @@ class _Matching:
             return (
                 f"no query of {self.query_file} has a judgment in {self.qrels_file}: the queries "
                 f"begin with {next(iter(self.asked))!r}, the judgments with {query!r}"
+                f"{self._swapped()}"
             )
         return (
             f"no query has a relevant document (grade above 0) in the corpus: the documents begin "
-            f"with {self.documents[0]['id']!r}, the judgments with {document!r}"
+            f"with {self.documents[0]['id']!r}, the judgments with {document!r}{self._swapped()}"
         )
+
+    def _swapped(self) -> str:
+        """Say which file stands in another's place, where the judgments tell."""
+        queries, documents = ({pair[column] for pair in self.judged} for column in (0, 1))
+        known = {document["id"] for document in self.documents}
+        asked_judged, known_asked = not documents.isdisjoint(self.asked), bool(queries & known)
+        if asked_judged and known_asked:
+            return (
+                f"; {self.query_file} holds what the judgments call documents, and the corpus what "
+                "they call queries: exchange the two, or the first and the last id in each judgment"
+            )
+        if asked_judged:
+            return f"; {self.query_file} looks like the corpus, for its ids are judged as documents"
+        if known_asked:
+            return "; the corpus looks like the queries, for its ids are those judged for"
+        return ""
 
 
 def _number(count: int, one: str, many: str = "") -> str:

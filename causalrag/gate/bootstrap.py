@@ -6,17 +6,16 @@ for all draws at once.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterator
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from causalrag.evaluate.estimates import check_level
 from causalrag.evaluate.paired import DRAWN_AT_ONCE, EXACT_N, ROUNDING
-from causalrag.gate.decision import FLIPS, read_gains
+from causalrag.gate.decision import FLIPS, check_seed, check_share, read_gains
 
 __all__ = ["Counts", "Outcomes", "outcomes", "reliability"]
 
@@ -80,9 +79,9 @@ def reliability(gains: ArrayLike, n_probes: int, n_draws: int = 2000, seed: int 
     Raises
     ------
     ValueError
-        As for `decide`; for n_probes outside 1 to n, or n_draws below 1.
+        As for `decide`; for n_probes outside 1 to n, n_draws below 1, or a negative seed.
     TypeError
-        If a count is not a whole number.
+        If gains are no numbers, or a count or the seed is no whole number.
 
     Notes
     -----
@@ -90,7 +89,7 @@ def reliability(gains: ArrayLike, n_probes: int, n_draws: int = 2000, seed: int 
     know of no gain that the sample lacks. The share says how often the rule repeats itself on these
     queries, not how often it is right about others.
     """
-    column, n_probes, n_draws = _checked(gains, n_probes, n_draws)
+    column, n_probes, n_draws = _checked(gains, n_probes, n_draws, seed)
     enabled = 0
     for draws in _draws(column, n_probes, n_draws, seed):
         enabled += int((_means(draws) > 0).sum())
@@ -127,8 +126,8 @@ def outcomes(
     2,000 draws take about 0.2 s at 20 and at 30 probes: the subset sums of a draw are counted in
     two halves up to 20 probes, and all draws share the random sign flips above.
     """
-    check_level(level)
-    column, n_probes, n_draws = _checked(gains, n_probes, n_draws)
+    check_share("level", level)
+    column, n_probes, n_draws = _checked(gains, n_probes, n_draws, seed)
     paper, exact = np.zeros(3, dtype=np.int64), np.zeros(3, dtype=np.int64)
     for draws in _draws(column, n_probes, n_draws, seed):
         means = _means(draws)
@@ -146,7 +145,8 @@ def outcomes(
     )
 
 
-def _checked(gains: Any, n_probes: int, n_draws: int) -> tuple[Floats, int, int]:
+def _checked(gains: Any, n_probes: int, n_draws: int, seed: int) -> tuple[Floats, int, int]:
+    check_seed(seed)
     column = read_gains(gains)
     probes, draws = _whole("n_probes", n_probes), _whole("n_draws", n_draws)
     if not 1 <= probes <= column.size:
@@ -160,10 +160,9 @@ def _checked(gains: Any, n_probes: int, n_draws: int) -> tuple[Floats, int, int]
 
 
 def _whole(name: str, value: int) -> int:
-    try:
-        return operator.index(value)
-    except TypeError:
-        raise TypeError(f"{name} must be a whole number, got {value!r}") from None
+    if not isinstance(value, Integral) or isinstance(value, bool):
+        raise TypeError(f"{name} must be a whole number, got {value!r}")
+    return int(value)
 
 
 # --- draws --------------------------------------------------------------------------------------

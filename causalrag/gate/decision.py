@@ -8,7 +8,6 @@ whether the mean is above zero. How such decisions vary between probes is in `bo
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, Literal, TypeAlias
@@ -27,6 +26,8 @@ from causalrag.evaluate.paired import (
 __all__ = [
     "FLIPS",
     "Decision",
+    "check_seed",
+    "check_share",
     "decide",
     "fewest_probes",
     "probes_needed",
@@ -114,8 +115,8 @@ def decide(gains: ArrayLike, level: float = 0.95, *, seed: int = 0) -> Decision:
     The paper enables if the mean gain is above zero, however little is known about it. The test
     assumes that the probes are drawn from the queries to come, which no test can check.
     """
-    _check_share("level", level)
-    _check_seed(seed)
+    check_share("level", level)
+    check_seed(seed)
     column = read_gains(gains)
     estimate = paired_difference(
         column, 0.0, level, interval="randomisation", n_boot=FLIPS, seed=seed
@@ -153,7 +154,7 @@ def fewest_probes(level: float = 0.95) -> int:
     ValueError
         For a level outside (0, 1).
     """
-    _check_share("level", level)
+    check_share("level", level)
     n = 1
     while 0.5 ** (n - 1) >= 1 - level:
         n += 1
@@ -191,8 +192,8 @@ def probes_needed(gains: ArrayLike, level: float = 0.95, power: float = 0.8) -> 
     """
     from scipy.stats import norm
 
-    _check_share("level", level)
-    _check_share("power", power)
+    check_share("level", level)
+    check_share("power", power)
     column = read_gains(gains)
     mean = float(column.mean())
     if column.size == 1 or abs(mean) <= ROUNDING * np.abs(column).max():
@@ -206,12 +207,7 @@ def read_gains(gains: Any) -> Floats:
     """Read gains; what is only rounding becomes 0, as in `paired_difference`."""
     if gains is None:
         raise TypeError("gains is None; give one number per probe: re-ranked minus baseline")
-    if isinstance(gains, str | bytes | Mapping):
-        raise TypeError(f"gains must be a list of numbers, one per probe, got {gains!r:.60}")
-    try:
-        column = check_column("gains", gains).copy()
-    except TypeError as error:
-        raise TypeError(f"gains must be a list of numbers, one per probe: {error}") from error
+    column = _as_column(gains)
     if column.size == 0:
         raise ValueError("gains is empty: 0 probes decide nothing; label at least one probe query")
     largest = int(np.abs(column).argmax())
@@ -224,14 +220,51 @@ def read_gains(gains: Any) -> Floats:
     return column
 
 
-def _check_share(name: str, value: float) -> None:
+def _as_column(gains: Any) -> Floats:
+    """Convert gains to a column of its own; refuse what is no list of finite numbers."""
+    try:
+        given = np.asarray(gains)
+    except ValueError as error:  # lines of unequal length
+        raise ValueError(f"gains must be 1-d, one number per probe, got {gains!r:.60}") from error
+    if given.size and not _are_numbers(given):
+        raise _no_numbers(gains)
+    if np.ma.is_masked(gains):
+        raise ValueError(f"gains has masked values; drop such rows: {gains!r:.60}")
+    try:
+        return check_column("gains", gains).copy()
+    except TypeError as error:
+        raise _no_numbers(gains) from error
+    except OverflowError as error:  # a whole number that no float can hold
+        raise ValueError(
+            f"gains holds a number that no float can hold; a gain is a difference of two measures "
+            f"or ranks, at most {MOST_GAIN:g}"
+        ) from error
+
+
+def _no_numbers(gains: Any) -> TypeError:
+    return TypeError(f"gains must be a list of numbers, one per probe, got {gains!r:.60}")
+
+
+def _are_numbers(given: NDArray[Any]) -> bool:
+    """Whether an array holds numbers: texts, truth values and dates are none, though they convert.
+
+    What lacks a value (None, NA) passes: `check_column` names its row.
+    """
+    if given.dtype.kind != "O":
+        return given.dtype.kind in "fiu"
+    return not any(isinstance(value, str | bytes | bool | np.bool_) for value in given.ravel())
+
+
+def check_share(name: str, value: float) -> None:
+    """Refuse a level or a power that is no number in (0, 1)."""
     if not isinstance(value, Real) or isinstance(value, bool):
         raise TypeError(f"{name} must be a number strictly between 0 and 1, got {value!r}")
     if not 0 < value < 1:
         raise ValueError(f"{name} must lie strictly between 0 and 1, got {value}")
 
 
-def _check_seed(seed: int) -> None:
+def check_seed(seed: int) -> None:
+    """Refuse a seed that is no whole number of at least 0."""
     if not isinstance(seed, Integral) or isinstance(seed, bool):
         raise TypeError(f"seed must be a whole number, got {seed!r}")
     if seed < 0:

@@ -87,13 +87,16 @@ def read_beir(
         others; if a file is of an unknown data set, holds two methods' results for different
         queries, an impossible value or a pair twice; or if measures and candidates come from
         different runs. The message names the file and the command.
+    TypeError
+        If datasets or encoders is no collection of names.
     ImportError
         If pyarrow is not installed; the message holds the install line.
     """
     place = Path(folder)
     if not place.is_dir():
         raise FileNotFoundError(f"there is no folder {place}; make it with: make results")
-    if unknown := sorted(set(datasets or ()) - set(BENCHMARKS)):
+    datasets, encoders = _names("datasets", datasets), _names("encoders", encoders)
+    if unknown := sorted((datasets or set()) - set(BENCHMARKS)):
         raise ValueError(f"unknown data set {unknown[0]!r}; known: {', '.join(BENCHMARKS)}")
     seen: set[str] = set()
     found: dict[str, list[pd.DataFrame]] = {"beir": [], "beir_candidates": [], "beir_scores": []}
@@ -119,7 +122,7 @@ def read_beir(
         halves.setdefault((dataset, name), set()).add(stored.kind)
         extra = {"dataset": dataset, "encoder": encoder, "reranker": reranker}
         found[stored.kind].append(table.assign(**extra))
-    if seen and (absent := sorted(set(encoders or ()) - seen)):
+    if seen and (absent := sorted((encoders or set()) - seen)):
         raise ValueError(
             f"{place} has no result of the encoder {absent[0]!r}; it has {', '.join(sorted(seen))}"
         )
@@ -271,6 +274,16 @@ def _is_here(name: str) -> bool:
 # --- checks -------------------------------------------------------------------------------------
 
 
+def _names(name: str, names: Any) -> set[str] | None:
+    """Refuse one name in place of several: its letters would be taken for names."""
+    if names is None:
+        return None
+    several = isinstance(names, Collection) and not isinstance(names, str | bytes)
+    if not several or not all(isinstance(one, str) for one in names):
+        raise TypeError(f"{name} must be a list of names, such as {_EXAMPLES[name]}, got {names!r}")
+    return set(names)
+
+
 def _made_from(path: Path, stored: Stored) -> tuple[str, str, str]:
     """Name the data set, the encoder and the cross-encoder ("" if none) behind a file."""
     about = stored.provenance
@@ -296,6 +309,7 @@ def _check_measures(path: Path, about: Mapping[str, Any], table: pd.DataFrame) -
     dataset, encoder, _ = _made_from(path, Stored("beir", about, {}))
     if set(table["dataset"]) | set(table["encoder"]) != {dataset, encoder}:
         raise ValueError(f"{path} has rows of another data set or encoder; {renew}")
+    _check_types(path, renew, table, dict.fromkeys(MEASURES, "fiu"))
     if not all(table[measure].between(0, 1).all() for measure in MEASURES):
         raise ValueError(f"{path} has a measure outside [0, 1]; {renew}")
     asked = [rows["query_id"].tolist() for _, rows in table.groupby("method", sort=False)]
@@ -308,16 +322,30 @@ def _check_candidates(path: Path, about: Mapping[str, Any], table: pd.DataFrame)
     keys = [key for key in ("query_id", "first_stage", "doc_id") if key in table.columns]
     if table.duplicated(keys).any():
         raise ValueError(f"{path} has a candidate twice; {renew}")
+    _check_types(path, renew, table, _TYPES)
     for column, (low, high) in _RANGES.items():
         if column in table.columns and not table[column].between(low, high).all():
             value = table.loc[~table[column].between(low, high), column].iloc[0]
             raise ValueError(f"{path} has the {column} {value}, outside [{low}, {high}]; {renew}")
+    if "grade" in table.columns and (table["grade"] % 1 != 0).any():
+        grade = table.loc[table["grade"] % 1 != 0, "grade"].iloc[0]
+        raise ValueError(f"{path} has the grade {grade}, which is no whole number; {renew}")
     stages = set(table["first_stage"]) if "first_stage" in table.columns else set()
     if stages - set(_FIRST_STAGES):
         raise ValueError(
             f"{path} has the first stage {min(stages - set(_FIRST_STAGES))!r}; known: "
-            f"{', '.join(_FIRST_STAGES)}"
+            f"{', '.join(_FIRST_STAGES)}; {renew}"
         )
+
+
+def _check_types(path: Path, renew: str, table: pd.DataFrame, types: Mapping[str, str]) -> None:
+    """Refuse a column that holds another type than it must, such as texts for numbers."""
+    for column, kinds in types.items():
+        if column in table.columns and len(table) and table[column].dtype.kind not in kinds:
+            raise ValueError(
+                f"{path} has the {column} {table[column].iloc[0]!r}, which is no "
+                f"{_KINDS[kinds[0]]}; {renew}"
+            )
 
 
 _FIRST_STAGES = ("similarity", "bm25", "fusion", "rm3")
@@ -337,6 +365,16 @@ _RANGES = {
     "keyword_repetition": (0, 1),
     "bend": (0, _ANY),
 }
+# By the letters of numpy's `dtype.kind`, and what the first of them is called.
+_TYPES = dict.fromkeys(_RANGES, "fiu") | {
+    "has_residual_exact": "b",
+    "has_residual": "b",
+    "first_stage": "O",
+    "query_id": "O",
+    "doc_id": "O",
+}
+_KINDS = {"f": "number", "b": "truth value", "O": "text"}
+_EXAMPLES = {"datasets": "['scifact']", "encoders": "['use']"}
 _CHECKS = {
     "beir": _check_measures,
     "beir_candidates": _check_candidates,
