@@ -168,7 +168,7 @@ def test_the_natural_bend_is_that_of_scifacts_documents():
     assert keywords.repetition == pytest.approx(NATURAL, abs=6e-4)
     counts = token_counts(texts, keywords)
     own = [keywords.document(text).terms for text in texts]
-    for size in (1, 3, 5, 10):
+    for size in (3, 5, 10):  # below three keywords it is that of three
         below = own_repetition(counts, own, size) <= bend(size, keywords)
         assert 0.8 <= below.mean() <= 0.93
 
