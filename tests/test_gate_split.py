@@ -38,7 +38,7 @@ def test_the_draw_is_seeded_and_each_query_is_as_likely_a_probe():
         ((["a", "b"], 1, 2), ValueError, "need 3 queries, got 2"),
         ((["a"], -1), ValueError, "n_probes is -1"),
         ((["a"], 1, -1), ValueError, "n_tests is -1"),
-        ((["a"], 0.5), TypeError, "n_probes must be an integer, got 0.5"),
+        ((["a"], 0.5), TypeError, "n_probes must be a whole number, got 0.5"),
     ],
 )
 def test_impossible_splits_are_refused(arguments, error, message):

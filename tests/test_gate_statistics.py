@@ -234,7 +234,7 @@ def test_hard_case_28_empty_groups_and_nan_are_refused(positive, negative, messa
         gate.auc(positive, negative)
     with pytest.raises(ValueError, match="level must lie"):
         gate.auc([1.0], [2.0], level=1)
-    with pytest.raises(ValueError, match="n_boot must be at least 100"):
+    with pytest.raises(ValueError, match="n_boot is 1; give at least 100"):
         gate.auc([1.0], [2.0], n_boot=1)
     with pytest.raises(TypeError, match="negative is None"):
         gate.auc([1.0], None)

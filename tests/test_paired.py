@@ -358,7 +358,7 @@ def test_what_has_no_mean_is_refused(values):
 def test_settings_out_of_range_are_refused():
     with pytest.raises(ValueError, match=r"interval must be .*got 'bca'"):
         ev.mean([1, 2], interval="bca")
-    with pytest.raises(ValueError, match="n_boot must be at least 100, got 10"):
+    with pytest.raises(ValueError, match="n_boot is 10; give at least 100"):
         ev.paired_difference([1, 2], 0, n_boot=10)
     for ask in (ev.mean, lambda x, level: ev.paired_difference(x, 0, level), ev.sign_test):
         with pytest.raises(ValueError, match="level must lie strictly between 0 and 1"):

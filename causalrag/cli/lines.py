@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-__all__ = ["HEADERS", "fields", "is_grade", "lines", "refuse_swapped"]
+__all__ = ["HEADERS", "fields", "is_grade", "is_header", "lines", "refuse_swapped"]
 
 # First fields of a first line that is a header.
 HEADERS = ("id", "_id", "qid", "query", "query-id", "query_id")
@@ -85,7 +85,7 @@ def _looks_like(path: Path) -> str | None:
     found: str | None = None
     for number, _, raw in lines(path):
         line = raw.decode("utf-8", "replace")
-        if number == 1 and _is_header(line):
+        if number == 1 and is_header(line):
             continue
         kind = _kind(line)
         if kind is None or kind != (found or kind):
@@ -94,7 +94,8 @@ def _looks_like(path: Path) -> str | None:
     return found
 
 
-def _is_header(line: str) -> bool:
+def is_header(line: str) -> bool:
+    """Whether a first line names the columns of judgments."""
     row = fields(line)
     return row[0].casefold() in HEADERS and not is_grade(row[-1])
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TypeAlias, TypeVar
 
 from causalrag.cli.files import no_text, texts
-from causalrag.cli.lines import HEADERS, fields, is_grade, lines, refuse_swapped
+from causalrag.cli.lines import HEADERS, fields, is_grade, is_header, lines, refuse_swapped
 from causalrag.cli.output import say
 from causalrag.datasets.themes import _json_object, _text_field
 
@@ -154,9 +154,10 @@ def _query(number: int, where: str, raw: bytes) -> tuple[str, str] | None:
 
 def _judgment(number: int, where: str, raw: bytes) -> tuple[Pair, int] | None:
     """Read ``query document grade`` (BEIR) or ``query 0 document grade`` (TREC)."""
-    row = fields(_text(raw, where))
-    if number == 1 and row[0].casefold() in HEADERS and not is_grade(row[-1]):
+    text = _text(raw, where)
+    if number == 1 and is_header(text):
         return None
+    row = fields(text)
     if len(row) not in (3, 4) or not all(row) or not is_grade(row[-1]):
         raise ValueError(
             f"{where}: expected query, document and whole-number grade, or TREC's four columns: "

@@ -6,9 +6,9 @@ effect" and "p < 1 - level" never disagree. Means and paired differences are in 
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Integral, Real
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -120,9 +120,9 @@ def proportion(successes: int, n: int, level: float = 0.95, null: float = 0.5) -
     from scipy.stats import beta, binom
 
     check_level(level)
-    hits, total = _whole("successes", successes), _whole("n", n)
-    if total < 1 or not 0 <= hits <= total:
-        raise ValueError(f"0 ≤ successes ≤ n and n ≥ 1 are needed, got {hits} of {total}")
+    hits, total = check_whole("successes", successes), check_whole("n", n, least=1)
+    if hits > total:
+        raise ValueError(f"0 ≤ successes ≤ n is needed, got {hits} of {total}")
     if not 0 < null < 1:
         raise ValueError(f"null must lie strictly between 0 and 1, got {null}")
     tail = (1 - level) / 2
@@ -134,16 +134,25 @@ def proportion(successes: int, n: int, level: float = 0.95, null: float = 0.5) -
 
 
 def check_level(level: float) -> None:
-    """Refuse a confidence level outside (0, 1)."""
-    if not 0 < level < 1:
-        raise ValueError(f"level must lie strictly between 0 and 1, got {level}")
+    """Refuse a confidence level that is no number in (0, 1)."""
+    check_share("level", level)
 
 
-def _whole(name: str, value: int) -> int:
-    try:
-        return operator.index(value)
-    except TypeError:
-        raise TypeError(f"{name} must be a whole number, got {value!r}") from None
+def check_share(name: str, value: float) -> None:
+    """Refuse a level or a power that is no number in (0, 1)."""
+    if not isinstance(value, Real) or isinstance(value, bool):
+        raise TypeError(f"{name} must be a number strictly between 0 and 1, got {value!r}")
+    if not 0 < value < 1:
+        raise ValueError(f"{name} must lie strictly between 0 and 1, got {value}")
+
+
+def check_whole(name: str, value: int, least: int = 0) -> int:
+    """Read a count, a seed or a number of draws: a whole number of at least `least`."""
+    if not isinstance(value, Integral) or isinstance(value, bool):
+        raise TypeError(f"{name} must be a whole number, got {value!r}")
+    if value < least:
+        raise ValueError(f"{name} is {value}; give at least {least}")
+    return int(value)
 
 
 def check_column(name: str, values: ArrayLike | Sequence[float]) -> NDArray[np.float64]:

@@ -14,7 +14,13 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from causalrag.evaluate.estimates import Estimate, check_column, check_level, proportion
+from causalrag.evaluate.estimates import (
+    Estimate,
+    check_column,
+    check_level,
+    check_whole,
+    proportion,
+)
 
 Interval: TypeAlias = Literal["randomisation", "bootstrap"]
 
@@ -225,8 +231,7 @@ def _differences(a: Any, b: Any) -> Floats:
 
 def _kind(n: int, level: float, interval: Interval | None, n_boot: int) -> Interval:
     check_level(level)
-    if n_boot < 100:
-        raise ValueError(f"n_boot must be at least 100, got {n_boot}")
+    check_whole("n_boot", n_boot, least=100)
     if interval is None:
         return "randomisation" if n <= EXACT_N else "bootstrap"
     if interval not in ("randomisation", "bootstrap"):

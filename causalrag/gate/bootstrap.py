@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from causalrag.evaluate.estimates import check_level, check_whole
 from causalrag.evaluate.paired import DRAWN_AT_ONCE, EXACT_N, ROUNDING
-from causalrag.gate.decision import FLIPS, check_seed, check_share, read_gains
+from causalrag.gate.decision import FLIPS, read_gains
 
 __all__ = ["Counts", "Outcomes", "outcomes", "reliability"]
 
@@ -126,7 +126,7 @@ def outcomes(
     2,000 draws take about 0.2 s at 20 and at 30 probes: the subset sums of a draw are counted in
     two halves up to 20 probes, and all draws share the random sign flips above.
     """
-    check_share("level", level)
+    check_level(level)
     column, n_probes, n_draws = _checked(gains, n_probes, n_draws, seed)
     paper, exact = np.zeros(3, dtype=np.int64), np.zeros(3, dtype=np.int64)
     for draws in _draws(column, n_probes, n_draws, seed):
@@ -146,23 +146,15 @@ def outcomes(
 
 
 def _checked(gains: Any, n_probes: int, n_draws: int, seed: int) -> tuple[Floats, int, int]:
-    check_seed(seed)
+    check_whole("seed", seed)
     column = read_gains(gains)
-    probes, draws = _whole("n_probes", n_probes), _whole("n_draws", n_draws)
-    if not 1 <= probes <= column.size:
+    probes = check_whole("n_probes", n_probes, least=1)
+    if probes > column.size:
         raise ValueError(
             f"n_probes is {probes}; give 1 to {column.size}, the number of gains (for larger "
             "probes label more queries)"
         )
-    if draws < 1:
-        raise ValueError(f"n_draws is {draws}; give at least 1, such as 2000")
-    return column, probes, draws
-
-
-def _whole(name: str, value: int) -> int:
-    if not isinstance(value, Integral) or isinstance(value, bool):
-        raise TypeError(f"{name} must be a whole number, got {value!r}")
-    return int(value)
+    return column, probes, check_whole("n_draws", n_draws, least=1)
 
 
 # --- draws --------------------------------------------------------------------------------------

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from numbers import Integral, Real
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from causalrag.evaluate.estimates import check_column
+from causalrag.evaluate.estimates import check_column, check_level, check_share, check_whole
 from causalrag.evaluate.paired import (
     EXACT_N,
     ROUNDING,
@@ -26,8 +25,6 @@ from causalrag.evaluate.paired import (
 __all__ = [
     "FLIPS",
     "Decision",
-    "check_seed",
-    "check_share",
     "decide",
     "fewest_probes",
     "probes_needed",
@@ -115,8 +112,8 @@ def decide(gains: ArrayLike, level: float = 0.95, *, seed: int = 0) -> Decision:
     The paper enables if the mean gain is above zero, however little is known about it. The test
     assumes that the probes are drawn from the queries to come, which no test can check.
     """
-    check_share("level", level)
-    check_seed(seed)
+    check_level(level)
+    check_whole("seed", seed)
     column = read_gains(gains)
     estimate = paired_difference(
         column, 0.0, level, interval="randomisation", n_boot=FLIPS, seed=seed
@@ -154,7 +151,7 @@ def fewest_probes(level: float = 0.95) -> int:
     ValueError
         For a level outside (0, 1).
     """
-    check_share("level", level)
+    check_level(level)
     n = 1
     while 0.5 ** (n - 1) >= 1 - level:
         n += 1
@@ -192,7 +189,7 @@ def probes_needed(gains: ArrayLike, level: float = 0.95, power: float = 0.8) -> 
     """
     from scipy.stats import norm
 
-    check_share("level", level)
+    check_level(level)
     check_share("power", power)
     column = read_gains(gains)
     mean = float(column.mean())
@@ -253,22 +250,6 @@ def _are_numbers(given: NDArray[Any]) -> bool:
     if given.dtype.kind != "O":
         return given.dtype.kind in "fiu"
     return not any(isinstance(value, str | bytes | bool | np.bool_) for value in given.ravel())
-
-
-def check_share(name: str, value: float) -> None:
-    """Refuse a level or a power that is no number in (0, 1)."""
-    if not isinstance(value, Real) or isinstance(value, bool):
-        raise TypeError(f"{name} must be a number strictly between 0 and 1, got {value!r}")
-    if not 0 < value < 1:
-        raise ValueError(f"{name} must lie strictly between 0 and 1, got {value}")
-
-
-def check_seed(seed: int) -> None:
-    """Refuse a seed that is no whole number of at least 0."""
-    if not isinstance(seed, Integral) or isinstance(seed, bool):
-        raise TypeError(f"seed must be a whole number, got {seed!r}")
-    if seed < 0:
-        raise ValueError(f"seed is {seed}; give at least 0")
 
 
 def _reason(decision: Choice, estimate: MeanEstimate, ties: bool) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from numbers import Integral
 from typing import TypeVar
 
 import numpy as np
+
+from causalrag.evaluate.estimates import check_whole
 
 __all__ = ["split"]
 
@@ -39,17 +40,14 @@ def split(
     ValueError
         If an id occurs twice, a number is negative, or there are fewer ids than asked for.
     TypeError
-        If a number is not an integer.
+        If a number is no whole number.
     """
     ids = list(query_ids)
     if len(set(ids)) < len(ids):
         raise ValueError("an id occurs twice: a query could be probe and test at once")
     wanted = {"n_probes": n_probes, "n_tests": 0 if n_tests is None else n_tests}
-    for name, value in wanted.items():
-        if not isinstance(value, Integral) or isinstance(value, bool):
-            raise TypeError(f"{name} must be an integer, got {value!r}")
-        if value < 0:
-            raise ValueError(f"{name} is {value}; give at least 0")
+    for name, value in {**wanted, "seed": seed}.items():
+        check_whole(name, value)
     if sum(wanted.values()) > len(ids):
         raise ValueError(
             f"{n_probes} probes and {wanted['n_tests']} test queries need "

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from causalrag.candidates import CandidateKeywords
 from causalrag.documents import joined
-from causalrag.evaluate.estimates import Estimate, check_column, check_level
+from causalrag.evaluate.estimates import Estimate, check_column, check_level, check_whole
 from causalrag.keywords.base import KeywordExtractor, checked_count
 from causalrag.ranking import Ranking
 from causalrag.surface import absorbed_tokens, equal_tokens, excess_repetition, token_counts
@@ -193,10 +193,12 @@ def auc(
     ValueError
         For an empty group, NaN or infinite values, another shape, a level outside (0, 1) or too few
         resamples.
+    TypeError
+        If a level, seed or number of resamples is no number.
     """
     check_level(level)
-    if n_boot < 100:
-        raise ValueError(f"n_boot must be at least 100, got {n_boot}")
+    check_whole("n_boot", n_boot, least=100)
+    check_whole("seed", seed)
     groups = [_group("positive", positive), _group("negative", negative)]
     sizes = [len(group) for group in groups]
     values, codes = np.unique(np.concatenate(groups), return_inverse=True)
