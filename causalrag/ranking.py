@@ -20,7 +20,7 @@ from causalrag.terminal import clean
 if TYPE_CHECKING:
     import pandas as pd
 
-    from causalrag.adjust import Surface
+    from causalrag.adjust import Parts, Surface
 
 __all__ = ["Partition", "Ranked", "Ranking", "Reason"]
 
@@ -89,7 +89,9 @@ class Outcome:
     settings: str
     flags: tuple[str, ...]
     zero_vectors: frozenset[int]
-    surface: Surface | None = None  # under "adjusted"
+    # Under "adjusted":
+    surface: Surface | None = None
+    parts: Parts | None = None
 
 
 @dataclass(frozen=True, repr=False)
@@ -178,8 +180,7 @@ class Ranked:
             f"    absorbed (A, {len(self.shared)}): {_absorbed(self.reasons)}",
             f"    residual (B, {len(self.residual)}), part of causal: {_parts(self.contributions)}",
         ]
-        if (surface := self._outcome.surface) is not None:
-            lines.insert(1, f"    {_shown(surface, self.index)}")
+        lines[1:1] = _adjusted(self._outcome, self.index)
         lines += [f"    flag: {flag}" for flag in self.flags]
         return "\n".join(lines)
 
@@ -281,13 +282,19 @@ class Ranking(Sequence[Ranked]):
         return "\n\n".join(["\n".join(head), *(ranked.explain() for ranked in self)])
 
 
-def _shown(surface: Surface, index: int) -> str:
-    support = 0.0 if surface.support is None else surface.support[index]
-    return (
-        f"coverage {surface.coverage[index]:.2f}, repetition {surface.excess[index]:.3f}, natural "
-        f"up to {surface.bend:.3f}"
-        + (f", support {support:.2f}" if surface.over[index] > 0 else "")
-    )
+def _adjusted(outcome: Outcome, index: int) -> list[str]:
+    """Say what an adjusted score is made of, and why; nothing for another method."""
+    surface, parts = outcome.surface, outcome.parts
+    if surface is None or parts is None:
+        return []
+    told = f"repetition {surface.excess[index]:.3f}, natural up to {surface.bend:.3f}"
+    if surface.support is not None:
+        told += f", support {surface.support[index]:.2f}"
+    base, presence, penalty = (part[index] for part in parts)
+    return [
+        f"    score: base, stretched {base:.4f} + presence {presence:.4f} - penalty {penalty:.4f}",
+        f"    coverage {surface.coverage[index]:.2f}, {told}",
+    ]
 
 
 def _absorbed(reasons: Mapping[str, Reason]) -> str:

@@ -16,7 +16,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from causalrag.adjust import DEFAULT, Adjustment, Surface, bend, read_surface, with_support
+from causalrag.adjust import (
+    DEFAULT,
+    Adjustment,
+    Parts,
+    Surface,
+    bend,
+    own_bend,
+    read_surface,
+    with_support,
+)
 from causalrag.calibrate import language, tau_for
 from causalrag.candidates import CandidateKeywords
 from causalrag.documents import Documents, check_query, document_cosines, read_documents
@@ -114,7 +123,7 @@ class CausalReranker:
     ValueError
         If `tau`, `absorption`, `method` or `weight` is not one of the above.
     TypeError
-        If `adjustment` is no `Adjustment`.
+        If `tau` is another word than "auto", or `adjustment` is no `Adjustment`.
 
     Notes
     -----
@@ -209,7 +218,8 @@ class CausalReranker:
         )
         base, zero = self._base(candidates, given, evidence)
         surface = self._surface(candidates, evidence) if self.method == "adjusted" else None
-        score, tier = self._final(candidates, base, evidence, surface)
+        parts = None if surface is None else self._parts(candidates, base, surface)
+        score, tier = self._final(candidates, base, evidence, parts)
         order = np.lexsort((-score, tier))[:top_k].astype(np.int64)
         settings = f"method {self.method}, tau {tau:g}, absorption {self.absorption}"
         if self.method == "hybrid":
@@ -218,22 +228,10 @@ class CausalReranker:
             rule = self.adjustment
             settings += f", reward {rule.reward:g}, penalty {rule.penalty:g}"
         flags = self._flags(base, tier == 0, evidence)
-        return Ranking(
-            Outcome(query, candidates, order, score, base, evidence, settings, flags, zero, surface)
-        )
-
-    def _adjusted_flags(self, base: Floats, evidence: CandidateKeywords) -> list[str]:
-        flags = []
-        if not evidence.query_keywords:
-            flags.append("the query has no keywords: nothing is adjusted")
-        if self.keywords is None:
-            flags.append(
-                "no extractor was given: repetition is compared with that of abstracts; "
-                "fit TfidfKeywords on the collection"
-            )
-        if len(base) == 1:
-            flags.append("one candidate: min-max leaves nothing to tell apart")
-        return flags
+        if surface is not None:
+            flags += self._adjusted_flags(surface, evidence)
+        told = Outcome(query, candidates, order, score, base, evidence, settings, flags, zero)
+        return Ranking(replace(told, surface=surface, parts=parts))
 
     def _tau(self, query: str) -> float:
         if isinstance(self.tau, str):
@@ -256,14 +254,14 @@ class CausalReranker:
         candidates: Documents,
         base: Floats,
         evidence: CandidateKeywords,
-        surface: Surface | None,
+        parts: Parts | None,
     ) -> tuple[Floats, NDArray[np.int64]]:
         # Tier 0: ordinary; 1: an empty B, in the causal methods; 2: an empty document.
         tier = np.where(candidates.blank, 2, 0)
         if self.method == "similarity" or not len(candidates):
             return base, tier
-        if surface is not None:
-            return self._adjusted(candidates, base, surface), tier
+        if parts is not None:
+            return parts.base + parts.presence - parts.penalty, tier
         has_residual = evidence.has_residual
         tier = np.where(has_residual, 0, np.where(candidates.blank, 2, 1))
         if self.method == "causal":
@@ -280,17 +278,21 @@ class CausalReranker:
         surface = read_surface(evidence.query, candidates.texts, evidence.extractor)
         if self.keywords is None:  # a window of stuffed documents must not say what is natural
             surface = replace(surface, bend=bend(len(evidence.query_keywords)))
-        if surface.over.any():  # else no term needs to be encoded
-            ordinary = ~candidates.blank
-            surface = with_support(surface, evidence.causal, evidence.has_residual, ordinary)
-        return surface
+        if not surface.over.any():  # then no term needs to be encoded
+            return surface
+        # Empty documents are no company to be compared with.
+        present, support = ~candidates.blank, np.zeros(len(candidates))
+        causal, residual = evidence.causal[present], evidence.has_residual[present]
+        support[present] = with_support(surface.take(present), causal, residual).support
+        return replace(surface, support=support)
 
-    def _adjusted(self, candidates: Documents, base: Floats, surface: Surface) -> Floats:
+    def _parts(self, candidates: Documents, base: Floats, surface: Surface) -> Parts:
         # An empty document comes last anyway and must not set the scale.
         present = ~candidates.blank
-        score = np.zeros(len(base))
-        score[present] = self.adjustment.scores(base[present], surface.take(present))
-        return score
+        found = self.adjustment.parts(base[present], surface.take(present))
+        whole = np.zeros((len(found), len(base)))
+        whole[:, present] = found
+        return Parts(*whole)
 
     def _flags(
         self, base: Floats, ordinary: NDArray[np.bool_], evidence: CandidateKeywords
@@ -298,8 +300,6 @@ class CausalReranker:
         flags = []
         if self.method != "causal" and _flat(base[ordinary]):
             flags.append("flat base scores: they hardly tell the documents apart")
-        if self.method == "adjusted" and len(base):
-            flags += self._adjusted_flags(base, evidence)
         if self.method in ("similarity", "adjusted") or not len(base):
             return tuple(flags)
         if _flat(evidence.causal[ordinary]):
@@ -312,6 +312,24 @@ class CausalReranker:
             flags.append("the query has no keywords: nothing is absorbed")
         if not ordinary.any():
             flags.append("no document has a residual keyword: ordered by the rule for an empty B")
+        return tuple(flags)
+
+    def _adjusted_flags(self, surface: Surface, evidence: CandidateKeywords) -> tuple[str, ...]:
+        flags, size = [], len(evidence.query_keywords)
+        if not size:
+            flags.append("the query has no keywords: nothing is adjusted")
+        elif own_bend(size, self.keywords) is None:
+            flags.append(
+                "how often the collection repeats its words is not known: abstracts say what is "
+                "natural; give TfidfKeywords fitted on the collection"
+            )
+        if surface.support is not None and not evidence.has_residual.any():
+            flags.append(
+                f"no document has a residual keyword at tau {evidence.tau:g}: repetition is "
+                'punished in full; give tau="auto"'
+            )
+        if len(surface.excess) == 1:
+            flags.append("one candidate: min-max leaves nothing to tell apart")
         return tuple(flags)
 
 

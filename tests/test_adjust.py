@@ -1,6 +1,7 @@
 """The rule that accounts for A: by hand, on any base, and what must hold whatever the texts."""
 
 import os
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -54,6 +55,13 @@ def test_without_an_ordinary_document_all_set_the_scale():
     rule = Adjustment(reward=0.0, penalty=0.0)
     found = rule.scores([1.0, 3.0], surface([0, 0], [0.9, 0.9]))
     assert found.tolist() == [0.0, 1.0]
+
+
+def test_ordinary_documents_that_are_all_alike_set_no_scale():
+    rule = Adjustment(reward=0.0, penalty=1.0)
+    found = rule.parts([5.0, 2.0, 2.0], surface([0, 0, 0], [0.5, 0.0, 0.1]))
+    assert found.base.tolist() == [1.0, 0.0, 0.0]  # else the stuffed one's base were lost
+    assert found.penalty.tolist() == [1.0, 0.0, 0.0]
 
 
 @given(
@@ -229,7 +237,7 @@ def test_support_lifts_its_share_of_the_penalty_and_none_is_as_zero():
 
 
 @given(st.lists(st.floats(-1, 1), min_size=2, max_size=9), st.data())
-def test_support_does_not_depend_on_the_encoders_scale(causal, data):
+def test_of_the_causal_scores_only_their_order_enters_support(causal, data):
     causal = [round(value, 3) for value in causal]
     n = len(causal)
     excess = data.draw(st.lists(st.sampled_from([0.0, 0.5]), min_size=n, max_size=n))
@@ -283,7 +291,7 @@ def test_one_candidate_an_empty_list_and_no_extractor_are_ranked_and_flagged():
     ranking = reranker.rank(QUERY, loud, scores=[0.9, 0.9, 0.9, 0.1])
     assert ranking.outcome.surface.bend == bend(3)  # not what these four say
     assert ids(ranking)[0] == "3"
-    assert any("no extractor was given" in flag for flag in ranking.flags)
+    assert any("abstracts say what is natural" in flag for flag in ranking.flags)
 
 
 def test_the_explanation_shows_what_the_score_is_made_of():
@@ -292,16 +300,52 @@ def test_the_explanation_shows_what_the_score_is_made_of():
     loud = next(r for r in ranking if r.index == 0)
     assert f"repetition {seen.excess[0]:.3f}, natural up to {seen.bend:.3f}" in loud.explain()
     assert f"support {seen.support[0]:.2f}" in loud.explain()
+    for place in ranking:
+        line = next(row for row in place.explain().splitlines() if "score: base" in row)
+        base, presence, penalty = (float(part.split()[-1]) for part in re.split("[+-]", line))
+        assert place.score == pytest.approx(base + presence - penalty, abs=2e-4)
+
+
+def test_a_tau_that_leaves_no_residual_keyword_is_flagged_with_its_remedy():
+    flag = "no document has a residual keyword at tau -1: repetition is punished in full"
+    everything = cr.CausalReranker(ENCODER, KEYWORDS, tau=-1.0, method="adjusted")
+    found = everything.rank(QUERY, TEXTS)
+    assert not found.outcome.surface.support.any()
+    assert any(flag in told and 'give tau="auto"' in told for told in found.flags)
+    assert not any(flag in told for told in everything.rank(QUERY, TEXTS[1:]).flags)  # none loud
+    usual = replace(everything, tau=0.6).rank(QUERY, TEXTS)
+    assert not any("residual" in told for told in usual.flags)
+
+
+def test_what_the_collection_repeats_is_known_from_a_fitted_extractor_only():
+    flag = "abstracts say what is natural"
+    repeating = cr.TfidfKeywords.fit(["river flood, river rain: the flood, the rain"] * 3)
+    assert not any(KEYWORDS.repetition)  # short texts repeat nothing by nature
+    for keywords, told in (
+        (None, True),
+        (cr.TextRankKeywords(), True),
+        (KEYWORDS, True),
+        (repeating, False),
+    ):
+        found = cr.CausalReranker(ENCODER, keywords, method="adjusted").rank(QUERY, TEXTS)
+        assert any(flag in one for one in found.flags) == told
     assert "coverage" not in cr.CausalReranker(ENCODER, KEYWORDS).rank(QUERY, TEXTS).explain()
 
 
 @pytest.mark.parametrize(
     ("make", "error", "message"),
     [
-        (lambda: surface([1, 1], [0]), ValueError, "2 values of coverage, but 1 of excess"),
+        (lambda: surface([1, 1], [0]), ValueError, "2 values of coverage for 1 of excess"),
         (lambda: surface([1], [0], 0.0), ValueError, "bend is 0.0; it must be finite and above 0"),
         (lambda: surface([1], [0], float("nan")), ValueError, "bend is nan"),
-        (lambda: replace(surface([1], [0]), support=np.zeros(2)), ValueError, "2 supports for 1"),
+        (
+            lambda: replace(surface([1], [0]), support=np.zeros(2)),
+            ValueError,
+            "2 values of support for 1",
+        ),
+        (lambda: surface([5.0], [0]), ValueError, r"coverage lies outside \[0, 1\]"),
+        (lambda: surface([np.nan], [0]), ValueError, r"coverage\[0\] is nan"),
+        (lambda: fit(iter([])), ValueError, "at least one labelled probe"),
         (lambda: adjust.read_surface(QUERY, "one text", KEYWORDS), TypeError, "list of documents"),
         (lambda: fit([{"base": [1.0]}]), TypeError, "each probe must be a Probe"),
     ],

@@ -10,8 +10,10 @@ from causalrag.adjust.rule import (
     GUARD,
     NATURAL,
     Adjustment,
+    Parts,
     Surface,
     bend,
+    own_bend,
     read_surface,
     with_support,
 )
@@ -22,10 +24,12 @@ __all__ = [
     "NATURAL",
     "Adjustment",
     "Fitted",
+    "Parts",
     "Probe",
     "Surface",
     "bend",
     "fit",
+    "own_bend",
     "read_surface",
     "with_support",
 ]

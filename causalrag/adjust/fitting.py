@@ -7,7 +7,7 @@ fit is better on probes that it has not seen. Otherwise the setting stays as it 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -75,7 +75,7 @@ class Fitted:
 
 
 def fit(
-    probes: Sequence[Probe],
+    probes: Iterable[Probe],
     start: Adjustment = DEFAULT,
     level: float = 0.95,
     *,
@@ -87,7 +87,7 @@ def fit(
 
     Parameters
     ----------
-    probes : sequence of Probe
+    probes : iterable of Probe
         n probes, none of which may be among the queries that the setting is then measured on.
     start : Adjustment
         What is used without probes.
@@ -115,6 +115,7 @@ def fit(
     The measure is nDCG@10 of the candidates, its ideal being their own best order: a re-ranking can
     do no better. Probes without a relevant candidate say nothing and count as ties.
     """
+    probes = list(probes)
     if not probes:
         raise ValueError("fitting needs at least one labelled probe, got none")
     if not all(isinstance(probe, Probe) for probe in probes):
@@ -130,17 +131,22 @@ def fit(
             progress(done + 1, len(grid))
     best = _best(grid, values, start)
     shrunk = _shrunk(best, start, len(judged))
-    gains = np.empty(len(judged))
-    folds = np.arange(len(judged)) % min(FOLDS, len(judged))
-    for fold in np.unique(folds):
-        held = folds == fold
-        # With a single probe there is no other: nothing is fitted, nothing gained.
-        rest = _best(grid, values[:, ~held], start) if not held.all() else start
-        rule, probes_held = _shrunk(rest, start, int((~held).sum())), np.flatnonzero(held)
-        some = [judged[i] for i in probes_held]
-        gains[held] = _measured(rule, some) - _measured(start, some)
-    decision = decide(gains, level)
+    decision = decide(_unseen_gains(grid, values, judged, start), level)
     return Fitted(shrunk if decision.enabled else start, best, shrunk, decision, len(judged))
+
+
+def _unseen_gains(
+    grid: Sequence[Adjustment], values: Floats, probes: Sequence[Probe], start: Adjustment
+) -> Floats:
+    """Measure each probe's gain with coefficients that the other folds were fitted on."""
+    n = len(probes)
+    gains, folds = np.zeros(n), np.arange(n) % FOLDS
+    for fold in range(min(FOLDS, n) if n > 1 else 0):  # a single probe has no others
+        held = folds == fold
+        rule = _shrunk(_best(grid, values[:, ~held], start), start, int((~held).sum()))
+        some = [probe for probe, out in zip(probes, held, strict=True) if out]
+        gains[held] = _measured(rule, some) - _measured(start, some)
+    return gains
 
 
 def _best(grid: Sequence[Adjustment], values: Floats, start: Adjustment) -> Adjustment:

@@ -18,6 +18,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -31,8 +32,10 @@ __all__ = [
     "GUARD",
     "NATURAL",
     "Adjustment",
+    "Parts",
     "Surface",
     "bend",
+    "own_bend",
     "read_surface",
     "with_support",
 ]
@@ -51,28 +54,37 @@ NATURAL = (
 FEWEST = 3
 
 
-def bend(size: int, keywords: KeywordExtractor | None = None) -> float:
-    """Give the excess repetition up to which a document repeats a query's keywords by nature.
+def own_bend(size: int, keywords: KeywordExtractor | None) -> float | None:
+    """Give the excess repetition up to which a collection repeats keywords by nature.
 
     Parameters
     ----------
     size : int
         |K_q|; below three it counts as three, above what is known it gets the last value.
-    keywords : extractor, optional
+    keywords : extractor or None
         One with a ``repetition``, such as `TfidfKeywords.fit` gives: that of its collection.
 
     Returns
     -------
-    float
-        The collection's; `NATURAL` where `keywords` has none, or where its texts repeat none of
-        their own words.
+    float or None
+        None where `keywords` knows of no repetition, or its texts repeat none of their own words.
     """
-    known = tuple(getattr(keywords, "repetition", ()))
-    for table in (known, NATURAL):
-        value = float(table[min(max(size, FEWEST), len(table)) - 1]) if table else 0.0
-        if value > 0:
-            return value
-    raise AssertionError("NATURAL is positive")  # pragma: no cover
+    return _at(size, tuple(getattr(keywords, "repetition", ()))) or None
+
+
+def bend(size: int, keywords: KeywordExtractor | None = None) -> float:
+    """Give `own_bend`, or that of `NATURAL` where there is none.
+
+    Parameters
+    ----------
+    size, keywords
+        As for `own_bend`.
+    """
+    return own_bend(size, keywords) or _at(size, NATURAL)
+
+
+def _at(size: int, table: Sequence[float]) -> float:
+    return float(table[min(max(size, FEWEST), len(table)) - 1]) if table else 0.0
 
 
 @dataclass(frozen=True)
@@ -98,12 +110,16 @@ class Surface:
     support: Floats | None = None
 
     def __post_init__(self) -> None:
-        if len(self.coverage) != len(self.excess):
-            raise ValueError(
-                f"{len(self.coverage)} values of coverage, but {len(self.excess)} of excess"
-            )
-        if self.support is not None and len(self.support) != len(self.excess):
-            raise ValueError(f"{len(self.support)} supports for {len(self.excess)} documents")
+        for name in ("coverage", "excess", "support"):
+            if getattr(self, name) is None and name == "support":
+                continue
+            shares = finite_scores(getattr(self, name), name)
+            if len(shares) != len(self.excess):
+                raise ValueError(f"{len(shares)} values of {name} for {len(self.excess)} of excess")
+            # A sum of idf weights may pass 1 by rounding.
+            if len(shares) and not (shares.min() >= 0 and shares.max() <= 1 + 1e-9):
+                raise ValueError(f"{name} lies outside [0, 1]: it is a share of words or documents")
+            object.__setattr__(self, name, shares)
         if not (math.isfinite(self.bend) and self.bend > 0):
             raise ValueError(f"bend is {self.bend}; it must be finite and above 0")
 
@@ -154,12 +170,7 @@ def read_surface(query: str, texts: Sequence[str], keywords: KeywordExtractor) -
     )
 
 
-def with_support(
-    surface: Surface,
-    causal: ArrayLike,
-    has_residual: ArrayLike,
-    among: ArrayLike | None = None,
-) -> Surface:
+def with_support(surface: Surface, causal: ArrayLike, has_residual: ArrayLike) -> Surface:
     """Add what the rest of each candidate says for it.
 
     Parameters
@@ -170,15 +181,14 @@ def with_support(
         Their causal scores (Eq. 5), finite.
     has_residual : (n,) array_like of bool
         Which of them have a B; a document without one has no support.
-    among : (n,) array_like of bool, optional
-        Which candidates the others are compared with; by default all.
 
     Returns
     -------
     Surface
         With ``support``: for each candidate the share of those at or below the bend (of all, where
-        none is) whose causal score is lower, equal ones counted half. A share, not a cosine: it
-        does not depend on the encoder's scale.
+        none is) whose causal score is lower, equal ones counted half. Only the order of the causal
+        scores enters. What B is depends on tau, though: where tau lies below the encoder's cosines
+        of unrelated words, no candidate has a B, and none has support (see `calibrate`).
 
     Raises
     ------
@@ -188,17 +198,32 @@ def with_support(
     scores = finite_scores(causal, "causal")
     has = np.asarray(has_residual, dtype=np.bool_)
     n = len(surface.excess)
-    all_ = np.ones(n, dtype=np.bool_) if among is None else np.asarray(among, dtype=np.bool_)
-    if not len(scores) == len(has) == len(all_) == n:
-        raise ValueError(
-            f"{len(scores)} causal scores, {len(has)} and {len(all_)} flags for {n} documents"
-        )
-    ordinary = all_ & (surface.over == 0)
-    ranked = np.sort(np.where(has, scores, -np.inf)[ordinary if ordinary.any() else all_])
-    if not len(ranked):
-        return replace(surface, support=np.zeros(n))
+    if not len(scores) == len(has) == n:
+        raise ValueError(f"{len(scores)} causal scores and {len(has)} flags for {n} documents")
+    if not n:
+        return replace(surface, support=np.zeros(0))
+    ordinary = surface.over == 0
+    ranked = np.sort(np.where(has, scores, -np.inf)[ordinary if ordinary.any() else slice(None)])
     lower, upper = (np.searchsorted(ranked, scores, side) for side in ("left", "right"))
     return replace(surface, support=np.where(has, (lower + upper) / (2 * len(ranked)), 0.0))
+
+
+class Parts(NamedTuple):
+    """What an adjusted score is made of: ``base + presence - penalty``, each (n,) float64.
+
+    Attributes
+    ----------
+    base
+        The base score, stretched over the ordinary candidates to [0, 1].
+    presence
+        What coverage adds.
+    penalty
+        What repetition takes away.
+    """
+
+    base: Floats
+    presence: Floats
+    penalty: Floats
 
 
 @dataclass(frozen=True)
@@ -227,8 +252,8 @@ class Adjustment:
             if not (math.isfinite(value) and float(value) >= 0):
                 raise ValueError(f"{name} is {value}; it must be finite and at least 0")
 
-    def scores(self, base: ArrayLike, surface: Surface) -> Floats:
-        """Adjust a base score.
+    def parts(self, base: ArrayLike, surface: Surface) -> Parts:
+        """Take an adjusted score apart.
 
         Parameters
         ----------
@@ -239,10 +264,11 @@ class Adjustment:
 
         Returns
         -------
-        (n,) float64 array
-            ``s + min(s, reward * coverage) - penalty * (1 - support) * max(0, excess / bend - 1)``.
-            ``s`` is the min-max of the base over the candidates at or below the bend (over all,
-            where none is); others are cut to its ends, so that a stuffed document sets no scale.
+        Parts
+            ``s``, ``min(s, reward * coverage)`` and
+            ``penalty * (1 - support) * max(0, excess / bend - 1)``. ``s`` is the min-max of the
+            base over the candidates at or below the bend; others are cut to its ends, so that a
+            stuffed document sets no scale. Over all where none is, or where they are all alike.
 
         Raises
         ------
@@ -253,13 +279,24 @@ class Adjustment:
         if len(given) != len(surface.coverage):
             raise ValueError(f"{len(given)} base scores for {len(surface.coverage)} documents")
         over = surface.over
-        ordinary = (over == 0) | (self.penalty == 0)  # no penalty: nothing counts as stuffed
-        if ordinary.any():
-            given = np.clip(given, given[ordinary].min(), given[ordinary].max())
+        ordinary = given[(over == 0) | (self.penalty == 0)]  # no penalty: nothing is stuffed
+        if minmax(ordinary).any():
+            given = np.clip(given, ordinary.min(), ordinary.max())
         stretched = minmax(given)
         presence = np.minimum(stretched, self.reward * surface.coverage)
         doubt = over if surface.support is None else over * (1.0 - surface.support)
-        return np.asarray(stretched + presence - self.penalty * doubt)
+        return Parts(stretched, presence, self.penalty * doubt)
+
+    def scores(self, base: ArrayLike, surface: Surface) -> Floats:
+        """Adjust a base score: ``base + presence - penalty`` of `parts`, shape (n,).
+
+        Raises
+        ------
+        ValueError
+            As `parts`.
+        """
+        found = self.parts(base, surface)
+        return np.asarray(found.base + found.presence - found.penalty)
 
 
 # One setting for every base score and collection.
