@@ -11,19 +11,21 @@ extractor     TF-IDF, TextRank, KeyBERT
 |A| feature   similarity plus a weight times |A|, both min-max scaled over the candidates; |A| alone
 vector of B   what is compared with the query: the weighted centroid (Eq. 4); the unweighted one;
               B's terms encoded as one text; the document's content tokens without those of A,
-              encoded as one text; all its content tokens, nothing removed
+              encoded as one text, or averaged word by word; all its content tokens as one text
 window        how many of similarity's best are re-ordered; those beyond keep their places
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
+from beir_methods import Remembered, behind, hybrid
 from provenance import SETTINGS
 
 import causalrag as cr
@@ -38,6 +40,7 @@ PER_DOCUMENT, PER_QUERY = (5, 10, 15, 20, 30, 50), (3, 5, 10, 20)
 FEATURE = (-1.0, -0.5, -0.25, 0.25, 0.5, 1.0)
 WINDOWS = (10, 20, 50, 100)
 USUAL_WINDOW = 20
+WHOLE = "document, content words"
 
 Floats = np.ndarray
 
@@ -49,29 +52,6 @@ class Scored(NamedTuple):
     setting: str
     method: str
     score: Floats
-
-
-class Remembered:
-    """An extractor that reads each text once."""
-
-    def __init__(self, extractor: Any) -> None:
-        self.extractor = extractor
-        self.tokens, self.idf = extractor.tokens, extractor.idf
-        self.repetition = getattr(extractor, "repetition", ())
-        self.known: dict[tuple[str, str], Any] = {}
-
-    def document(self, text: str) -> Any:
-        """Extract from a document, or remember."""
-        return self._get("document", text)
-
-    def query(self, text: str) -> Any:
-        """Extract from a query, or remember."""
-        return self._get("query", text)
-
-    def _get(self, role: str, text: str) -> Any:
-        if (role, text) not in self.known:
-            self.known[role, text] = getattr(self.extractor, role)(text)
-        return self.known[role, text]
 
 
 @dataclass(frozen=True)
@@ -92,18 +72,8 @@ class Part:
         return behind(self.causal, self.residual)
 
     def by_hybrid(self, base: Floats, weight: float) -> Floats:
-        """Interpolate with similarity, min-max over the candidates that have a B."""
-        score = np.zeros(len(base))
-        if self.residual.any():
-            has = self.residual
-            score[has] = cr.hybrid(base[has], self.causal[has], weight)
-        return behind(score, self.residual)
-
-
-def behind(score: Floats, residual: Floats) -> Floats:
-    """Place candidates without a B after all others, as `rerank` does."""
-    lowest = score[residual].min() if residual.any() else 0.0
-    return np.where(residual, score, lowest - 1.0)
+        """Interpolate with similarity."""
+        return hybrid(base, self.causal, self.residual, weight)
 
 
 class Studies:
@@ -216,42 +186,46 @@ class Studies:
         yield Scored("|A| feature", "fewest", "|A| alone", -shared)
 
     def _vectors(self, query: str, documents: Sequence[Any], part: Part) -> Iterator[Scored]:
-        texts = read_documents(documents).texts
-        splits = [part.evidence.partition(i) for i in range(len(texts))]
-        tokens = [self.tfidf.tokens(text) for text in texts]
-        bare = [
-            " ".join(t for t in own if t not in split.shared)
-            for own, split in zip(tokens, splits, strict=True)
-        ]
+        splits = [part.evidence.partition(i) for i in range(len(documents))]
+        compared = self._compared(documents, splits)
         asked = unit(query_vector(query, self.encoder))
 
-        def cosines(made: Sequence[str]) -> Floats:
-            return dot(unit(self.encoder.encode(list(made), "document")), asked)
+        def averaged(words: Sequence[Mapping[str, float]]) -> Floats:
+            return np.array([cr.causal_score(asked, one, self.encoder) for one in words])
 
-        equal = [
-            cr.causal_score(asked, dict.fromkeys(split.residual, 1.0), self.encoder)
-            for split in splits
-        ]
         vectors: dict[str, Floats] = {
             "centroid": part.causal,
-            "unweighted centroid": np.array(equal),
-            "B as one text": cosines([" ".join(split.residual) for split in splits]),
-            "document without A": cosines(bare),
+            "unweighted centroid": averaged([dict.fromkeys(s.residual, 1.0) for s in splits]),
+            "document without A, averaged": averaged(
+                [Counter(text.split()) for text in compared["document without A"]]
+            ),
         }
+        for setting, made in compared.items():
+            vectors[setting] = dot(unit(self.encoder.encode(made, "document")), asked)
+        whole = vectors.pop(WHOLE)
         for setting, score in vectors.items():
             yield Scored("vector of B", setting, "causal", behind(score, part.residual))
-        whole = cosines([" ".join(own) for own in tokens])
-        yield Scored("vector of B", "document, content words", "similarity", whole)
+        yield Scored("vector of B", WHOLE, "similarity", whole)
 
     def texts(self, query: str, documents: Sequence[Any]) -> list[str]:
         """Give all texts that the study of the vector encodes for a query."""
-        found: list[str] = []
-        catch = copy.copy(self)
-        catch.encoder = _Catching(self.encoder, found.extend)
         part = self._part(query, documents, np.zeros(len(documents)), self.tfidf)
-        for _ in catch._vectors(query, documents, part):
-            pass
-        return found
+        splits = [part.evidence.partition(i) for i in range(len(documents))]
+        return list(chain.from_iterable(self._compared(documents, splits).values()))
+
+    def _compared(self, documents: Sequence[Any], splits: Sequence[Any]) -> dict[str, list[str]]:
+        """Give what is encoded as one text for each document, by setting."""
+        tokens = [self.tfidf.tokens(text) for text in read_documents(documents).texts]
+        bare = [
+            [token for token in own if token not in split.shared]
+            for own, split in zip(tokens, splits, strict=True)
+        ]
+        made = {
+            "B as one text": [split.residual for split in splits],
+            "document without A": bare,
+            WHOLE: tokens,
+        }
+        return {setting: [" ".join(words) for words in rows] for setting, rows in made.items()}
 
     def _part(
         self, query: str, documents: Sequence[Any], base: Floats, extractor: Any, **rule: Any
@@ -264,22 +238,6 @@ class Studies:
         outcome = self.rerankers[key].rank(query, documents, base).outcome
         evidence = outcome.evidence
         return Part(np.array(evidence.causal), np.array(evidence.has_residual), evidence)
-
-
-class _Catching:
-    """Stands for an encoder where only the documents that it would be given are wanted."""
-
-    def __init__(self, encoder: Any, catch: Callable[[list[str]], object]) -> None:
-        self.encoder, self.catch = encoder, catch
-        self.name, self.dimension = encoder.name, encoder.dimension
-        self.fingerprint = encoder.fingerprint
-
-    def encode(self, texts: Sequence[str], role: str = "document") -> Floats:
-        """Encode terms and queries; of documents only take note."""
-        if role != "document":
-            return np.asarray(self.encoder.encode(texts, role))
-        self.catch(list(texts))
-        return np.ones((len(texts), self.dimension), dtype=np.float32)
 
 
 def _cut(keywords: Any, **tops: int) -> Remembered:

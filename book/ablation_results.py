@@ -151,8 +151,8 @@ def make_themes(name: str, source: str, encoder: Any, places: Places, force: boo
         roles = [document.role for document in theme.documents]
         order = np.argsort(-base, kind="stable")
         documents, roles = [theme.documents[i] for i in order], [roles[i] for i in order]
-        for key, places in _orders(studies, theme.query, documents, base[order]):
-            ranked = [roles[i] for i in places]
+        for key, ranks in _orders(studies, theme.query, documents, base[order]):
+            ranked = [roles[i] for i in ranks]
             rows += [
                 (*key, theme.theme, f"{role} rank", _mean_rank(ranked, role)) for role in ROLES
             ]

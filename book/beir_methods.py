@@ -79,15 +79,38 @@ class Remembered:
 
     def __init__(self, extractor: Any) -> None:
         self.extractor = extractor
-        self.tokens, self.idf, self.query = extractor.tokens, extractor.idf, extractor.query
-        self.repetition = extractor.repetition
-        self.known: dict[str, Any] = {}
+        self.tokens, self.idf = extractor.tokens, extractor.idf
+        self.repetition = getattr(extractor, "repetition", ())
+        self.known: dict[tuple[str, str], Any] = {}
 
     def document(self, text: str) -> Any:
         """Extract from a document, or remember."""
-        if text not in self.known:
-            self.known[text] = self.extractor.document(text)
-        return self.known[text]
+        return self._get("document", text)
+
+    def query(self, text: str) -> Any:
+        """Extract from a query, or remember."""
+        return self._get("query", text)
+
+    def _get(self, role: str, text: str) -> Any:
+        if (role, text) not in self.known:
+            self.known[role, text] = getattr(self.extractor, role)(text)
+        return self.known[role, text]
+
+
+def behind(score: np.ndarray, residual: np.ndarray) -> np.ndarray:
+    """Place candidates without a residual keyword after all others, as `rerank` does."""
+    lowest = score[residual].min() if residual.any() else 0.0
+    return np.where(residual, score, lowest - 1.0)
+
+
+def hybrid(
+    base: np.ndarray, causal: np.ndarray, residual: np.ndarray, weight: float = 0.5
+) -> np.ndarray:
+    """Interpolate, min-max over the candidates that have a residual keyword."""
+    score = np.zeros(len(base))
+    if residual.any():
+        score[residual] = cr.hybrid(base[residual], causal[residual], weight)
+    return behind(score, residual)
 
 
 class Collection:

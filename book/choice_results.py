@@ -9,7 +9,6 @@ what a guard does to short ones.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -174,7 +173,8 @@ class ChoiceMaker(Maker):
         if not force and task.is_done():
             say(f"{task.told}: is there already; FORCE=1 makes it anew")
             return
-        cache, collection, dense = self._first_stage(task, list(self.data.queries))
+        collection = self.collections.collection(self.name)
+        cache, dense = self._first_stage(task, collection, list(self.data.queries))
         usable = [q for q in self.data.queries if self._usable(q, dense[q])]
         if self.name == "laws":
             order = np.random.default_rng(5).permutation(len(usable))
@@ -215,18 +215,10 @@ class ChoiceMaker(Maker):
             say(f"{task.told}: is there already; FORCE=1 makes it anew")
             return
         keywords = self.collections.collection(self.name).keywords
-        data = copy.copy(self.data)
-        terms = {q: keywords.query(text).terms[:size] for q, text in data.queries.items()}
+        terms = {q: keywords.query(text).terms[:size] for q, text in self.data.queries.items()}
         cut = {q: " ".join(some) for q, some in terms.items() if some}
-        object.__setattr__(data, "queries", cut)  # a copy, the others keep theirs
-        cache = EmbeddingCache(self.places.embeddings, self.encoder)
-        collection = self.collections.collection(self.name).of(data)
-        self._encode(task.told, cache, collection)
-        retriever = DenseRetriever(cache).fit(collection.documents, batch=4096)
-        dense = {
-            q: [collection.ids[i] for i in hits.indices[: methods.WINDOW]]
-            for q, hits in collection.dense(retriever, list(cut)).items()
-        }
+        collection = self.collections.collection(self.name).of(replace(self.data, queries=cut))
+        cache, dense = self._first_stage(task, collection, list(cut))
         query_ids = [q for q in cut if self._usable(q, dense[q])][:N_SHORT]
         boundary = methods.Boundary(collection, cache, cache)
         own = keywords.repetition[size - 1]
@@ -298,21 +290,17 @@ class ChoiceMaker(Maker):
         self._store(task, measure, 100, (), query_ids)
 
     def _first_stage(
-        self, task: Task, query_ids: Sequence[str]
-    ) -> tuple[EmbeddingCache, beir_methods.Collection, dict[str, list[str]]]:
+        self, task: Task, collection: beir_methods.Collection, query_ids: Sequence[str]
+    ) -> tuple[EmbeddingCache, dict[str, list[str]]]:
+        """Encode a collection and give similarity's window of each query."""
         cache = EmbeddingCache(self.places.embeddings, self.encoder)
-        collection = self.collections.collection(self.name)
         self._encode(task.told, cache, collection)
         retriever = DenseRetriever(cache).fit(collection.documents, batch=4096)
-        hits = collection.dense(retriever, query_ids)
-        return (
-            cache,
-            collection,
-            {
-                q: [collection.ids[i] for i in found.indices[: methods.WINDOW]]
-                for q, found in hits.items()
-            },
-        )
+        windows = {
+            q: [collection.ids[i] for i in hits.indices[: methods.WINDOW]]
+            for q, hits in collection.dense(retriever, query_ids).items()
+        }
+        return cache, windows
 
     def _usable(self, query_id: str, window: Sequence[str]) -> bool:
         """Say whether the window holds a relevant document, and a title says enough to ask."""

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import beir_methods
 import numpy as np
+from beir_methods import behind, hybrid
 
 import causalrag as cr
 from causalrag.adjust import DEFAULT, GUARD, Adjustment, Surface, read_surface, with_support
@@ -105,19 +106,6 @@ class Scores:
         return reciprocal_rank_fusion([self.base, self.bm25])
 
 
-def _behind(score: Floats, residual: Floats) -> Floats:
-    """Place candidates without a residual keyword after all others, as `rerank` does."""
-    lowest = score[residual].min() if residual.any() else 0.0
-    return np.where(residual, score, lowest - 1.0)
-
-
-def _hybrid(s: Scores) -> Floats:
-    score = np.zeros(len(s.ids))
-    if s.residual.any():
-        score[s.residual] = cr.hybrid(s.base[s.residual], s.causal[s.residual])
-    return _behind(score, s.residual)
-
-
 def _adjusted(rule: Adjustment, base: Callable[[Scores], Floats]) -> Order:
     return lambda s: rule.scores(base(s), s.supported)
 
@@ -127,9 +115,9 @@ METHODS: dict[str, Order] = {
     "similarity": lambda s: s.base,
     "bm25": lambda s: s.bm25,
     "fusion": lambda s: s.fusion,
-    "causal_exact": lambda s: _behind(s.causal_exact, s.residual_exact),
-    "causal": lambda s: _behind(s.causal, s.residual),
-    "hybrid": _hybrid,
+    "causal_exact": lambda s: behind(s.causal_exact, s.residual_exact),
+    "causal": lambda s: behind(s.causal, s.residual),
+    "hybrid": lambda s: hybrid(s.base, s.causal, s.residual),
     "adjusted": _adjusted(DEFAULT, lambda s: s.base),
     "guarded": _adjusted(GUARD, lambda s: s.base),
     "guarded_bm25": _adjusted(GUARD, lambda s: s.bm25),

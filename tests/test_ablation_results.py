@@ -1,15 +1,12 @@
 """The ablations' part of `make results`: one thing varied at a time, by the library's scores."""
 
-import importlib
-import json
 import random
-import sys
-import zipfile
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from beir_files import write_beir
+from book_scripts import BOOK, book_scripts
 from reranking import HashEncoder
 
 import causalrag as cr
@@ -18,20 +15,16 @@ from causalrag.embeddings import EmbeddingCache
 
 pytest.importorskip("pyarrow")
 
-ROOT = Path(__file__).resolve().parent.parent
 WORDS = [f"{a}{b}" for a in ("ken", "lor", "mas", "nip", "ost", "pra") for b in ("ta", "ve", "du")]
 
 
 @pytest.fixture(scope="module")
 def book():
     """The scripts as modules, which find each other as when they are run."""
-    names = ["provenance", "beir_methods", "beir_results", "phase_methods", "phase_results"]
-    names += ["ablation_methods", "ablation_results"]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(ROOT / "book")
-        yield SimpleNamespace(**{name: importlib.import_module(name) for name in names})
-        for name in names:
-            sys.modules.pop(name, None)
+    with book_scripts(
+        "phase_methods", "beir_results", "ablation_methods", "ablation_results"
+    ) as found:
+        yield found
 
 
 def texts(n, seed=0):
@@ -119,6 +112,15 @@ def test_what_is_encoded_without_a_holds_no_word_of_it(scored):
         assert full.split() == tokens
         assert bare.split() == [t for t in tokens if t not in place.shared]
     assert any(place.shared for place in by_index)
+    # Averaged word by word: the same words, each as often as it stands there.
+    averaged = scored.made["vector of B", "document without A, averaged", "causal"]
+    encoder = scored.studies.encoder
+    query = encoder.encode([scored.query], "query")[0]
+    for place, bare, score in zip(by_index, masked, averaged, strict=True):
+        if place.residual:
+            mean = encoder.encode(bare.split(), "term").mean(axis=0)
+            cosine = mean @ query / np.linalg.norm(mean) / np.linalg.norm(query)
+            assert score == pytest.approx(float(cosine), abs=1e-6)
 
 
 def test_the_size_of_a_is_added_on_similaritys_scale(scored):
@@ -141,15 +143,7 @@ def lay(folder):
     ]
     queries = [{"_id": f"q{n}", "text": " ".join(WORDS[n : n + 4])} for n in range(6)]
     judged = [f"q{n}\td{m}\t1" for n in range(6) for m in range(n, 60, 7)]
-    path = folder / "beir" / "scifact.zip"
-    path.parent.mkdir(parents=True)
-    with zipfile.ZipFile(path, "w") as archive:
-        for member, lines in (
-            ("corpus.jsonl", map(json.dumps, documents)),
-            ("queries.jsonl", map(json.dumps, queries)),
-            ("qrels/test.tsv", ["query-id\tcorpus-id\tscore", *judged]),
-        ):
-            archive.writestr(f"scifact/{member}", "\n".join(lines))
+    write_beir(folder, "scifact", documents, queries, judged)
 
 
 def test_a_benchmarks_file_holds_every_setting_for_every_query(book, tmp_path, monkeypatch):
@@ -186,5 +180,48 @@ def test_a_benchmarks_file_holds_every_setting_for_every_query(book, tmp_path, m
     }
     run = cr.evaluate.run_from_rankings(ranking)
     qrels = {q: data.qrels[q] for q in query_ids}
-    wanted = cr.evaluate.evaluate(run, qrels, ("nDCG@10",))["nDCG@10"]
+    wanted = cr.evaluate.evaluate(run, qrels, ("nDCG@10",))["nDCG@10"].sort_index()
     assert list(similarity["value"]) == pytest.approx([wanted[q] for q in query_ids])
+
+
+# What is stored
+
+
+STORED = BOOK / "results"
+# Setting of the ablations → method of the benchmarks' part: both re-order the same 20.
+SAME = {
+    ("baseline", "", "similarity"): "similarity",
+    ("baseline", "", "causal"): "causal",
+    ("window", "20", "hybrid"): "hybrid",
+    ("window", "20", "adjusted"): "adjusted",
+    ("tau", "exact", "causal"): "causal_exact",
+}
+
+
+@pytest.mark.parametrize("encoder", ["use", "minilm"])
+@pytest.mark.parametrize("name", ["scifact", "nfcorpus", "arguana"])
+def test_the_stored_measures_are_those_of_the_benchmarks_part(name, encoder):
+    ours = results.load_parquet(STORED / "ablations" / f"{name}-{encoder}.parquet")
+    ours = (
+        ours.tables["measures"]
+        .set_index(["study", "setting", "method", "query_id"])["value"]
+        .sort_index()
+    )
+    theirs = results.load_parquet(STORED / "beir" / f"{name}-{encoder}.parquet").tables["queries"]
+    theirs = (
+        theirs.astype({"query_id": str}).set_index(["method", "query_id"])["nDCG@10"].sort_index()
+    )
+    for setting, method in SAME.items():
+        one, other = ours.loc[setting], theirs.loc[method]
+        assert len(one) == 200
+        assert one.to_numpy() == pytest.approx(other.loc[one.index].to_numpy(), abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    "path", sorted((STORED / "ablations").glob("*.parquet")), ids=lambda p: p.stem
+)
+def test_the_stored_files_hold_every_setting_for_every_query(path):
+    table = results.load_parquet(path).tables["measures"]
+    sizes = table.groupby(["study", "setting", "method", "measure"])["query_id"].nunique()
+    assert sizes.nunique() == 1
+    assert not table.duplicated(["study", "setting", "method", "measure", "query_id"]).any()

@@ -1,7 +1,6 @@
 """The benchmarks' part of `make results`: its numbers, and that nothing is lost or done twice."""
 
 import importlib
-import json
 import random
 import shutil
 import signal
@@ -14,6 +13,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from beir_files import write_beir
+from book_scripts import BOOK, book_scripts
 from reranking import HashEncoder
 
 import causalrag as cr
@@ -21,7 +22,6 @@ from causalrag import results
 
 pytest.importorskip("pyarrow")
 
-BOOK = Path(__file__).resolve().parent.parent / "book"
 MEASURES = ["nDCG@10", "P@5", "RR@10"]
 STAGES = ("similarity", "bm25", "fusion", "rm3")
 WORDS = [
@@ -32,7 +32,7 @@ WORDS = [
 
 
 def written(name, seed=0, n_documents=60, n_queries=13):
-    """Members of a small data set.
+    """Documents, queries and judgments of a small data set.
 
     It has a blank document, doubles, documents that say a query and nothing else (their B is
     empty), and a query that no document matches.
@@ -63,20 +63,11 @@ def written(name, seed=0, n_documents=60, n_queries=13):
     if name == "arguana":  # its queries are documents, under the same id
         documents += [{"_id": query["_id"], "title": "", "text": query["text"]} for query in asked]
     judged.append("q0\toutside\t1")
-    return {
-        "corpus.jsonl": "\n".join(map(json.dumps, documents)),
-        "queries.jsonl": "\n".join(map(json.dumps, asked)),
-        "qrels/test.tsv": "\n".join(["query-id\tcorpus-id\tscore", *judged]),
-    }
+    return documents, asked, judged
 
 
-def lay(folder, name):
-    path = folder / "beir" / f"{name}.zip"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with zipfile.ZipFile(path, "w") as archive:
-        for member, text in written(name).items():
-            archive.writestr(f"{name}/{member}", text)
-    return path
+def lay(folder, name, seed=0):
+    return write_beir(folder, name, *written(name, seed))
 
 
 class Counting(HashEncoder):
@@ -121,14 +112,10 @@ def data(tmp_path_factory):
 @pytest.fixture(scope="module")
 def maker():
     """The module that makes the results, with small chunks."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(BOOK)
-        module = importlib.import_module("beir_results")
-        patch.setattr(module, "CHUNK", 4)
-        patch.setattr(module, "PAIR_CHUNK", 2)
-        yield module
-        for name in ("beir_results", "beir_methods", "provenance"):
-            sys.modules.pop(name, None)
+    with book_scripts("beir_results") as found, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(found.beir_results, "CHUNK", 4)
+        patch.setattr(found.beir_results, "PAIR_CHUNK", 2)
+        yield found.beir_results
 
 
 def make(maker, folder, names, model, reranker=None, force=False):
@@ -442,9 +429,7 @@ def test_a_result_of_another_run_is_made_anew(maker, made, tmp_path, monkeypatch
             archive.writestr("nfcorpus/qrels/other.tsv", "")  # other bytes, the same content
         make(maker, tmp_path / "copy", ["nfcorpus"], model)
         assert path.stat().st_mtime_ns == before
-        with zipfile.ZipFile(tmp_path / "beir" / "nfcorpus.zip", "w") as archive:
-            for member, text in written("nfcorpus", seed=1).items():
-                archive.writestr(f"nfcorpus/{member}", text)
+        lay(tmp_path, "nfcorpus", seed=1)
     make(maker, tmp_path / "copy", ["nfcorpus"], model)
     assert path.stat().st_mtime_ns > before
 
@@ -726,8 +711,7 @@ def command(maker, tmp_path, monkeypatch, capsys):
             script.main(["--parts", "beir", "--encoders", "use", *places, *arguments])
         return ended.value.code, capsys.readouterr().err
 
-    yield run
-    sys.modules.pop("make_results", None)
+    return run
 
 
 BROKEN = {

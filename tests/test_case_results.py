@@ -3,22 +3,19 @@
 All texts are small ones of our own; the packaged casebook and the laws are not ranked here.
 """
 
-import importlib
 import json
-import sys
 import zipfile
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from book_scripts import BOOK, book_scripts
 
 import causalrag as cr
 from causalrag import results
 from causalrag.datasets import case_study, laws, load_case_study
 from causalrag.results.cases import PARTS, case_checksums, case_path, read_cases
 
-ROOT = Path(__file__).resolve().parent.parent
 QUERIES = [
     {"id": "Q01", "query": "如何借阅图书", "gloss": "How are books borrowed?"},
     {"id": "Q02", "query": "图书的借阅如何办理", "gloss": "Borrowing books: how is it done?"},
@@ -61,12 +58,8 @@ LAWS = {
 @pytest.fixture(scope="module")
 def book():
     """The scripts as modules, which find each other as when they are run."""
-    names = ("provenance", "case_methods", "case_results")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(ROOT / "book")
-        yield SimpleNamespace(**{name: importlib.import_module(name) for name in names})
-        for name in names:
-            sys.modules.pop(name, None)
+    with book_scripts("provenance", "case_methods", "case_results") as found:
+        yield found
 
 
 @pytest.fixture
@@ -446,7 +439,7 @@ def test_a_file_of_another_kind_is_refused(made):
 
 # --- what is stored with the book -----------------------------------------------------------------
 
-STORED = ROOT / "book" / "results" / "case_study"
+STORED = BOOK / "results" / "case_study"
 
 
 @pytest.mark.skipif(not STORED.is_dir(), reason="nothing is stored yet")

@@ -1,14 +1,11 @@
 """The boundary's part of `make results`: its windows, its orders, and that nothing is lost."""
 
-import importlib
-import json
 import random
-import sys
-import zipfile
-from pathlib import Path
 
 import numpy as np
 import pytest
+from beir_files import write_beir
+from book_scripts import book_scripts
 from reranking import HashEncoder
 
 import causalrag as cr
@@ -18,8 +15,6 @@ from causalrag.stuffing import ATTACKS
 
 pytest.importorskip("pyarrow")
 
-BOOK = Path(__file__).resolve().parent.parent / "book"
-PARTS = ("phase_results", "phase_methods", "beir_results", "beir_methods", "provenance")
 THINGS = (
     "heron",
     "ferry",
@@ -63,15 +58,7 @@ def lay(folder):
         for document in draw.sample(documents[:50], 6)
     ]
     judged.append(f"{queries[11]['_id']}\td0\t0")  # without a relevant document
-    path = folder / "beir" / "scifact.zip"
-    path.parent.mkdir(parents=True)
-    with zipfile.ZipFile(path, "w") as archive:
-        for member, lines in (
-            ("corpus.jsonl", map(json.dumps, documents)),
-            ("queries.jsonl", map(json.dumps, queries)),
-            ("qrels/test.tsv", ["query-id\tcorpus-id\tscore", *judged]),
-        ):
-            archive.writestr(f"scifact/{member}", "\n".join(lines))
+    write_beir(folder, "scifact", documents, queries, judged)
 
 
 class Hashed(HashEncoder):
@@ -92,10 +79,9 @@ class Hashed(HashEncoder):
 def part(tmp_path_factory):
     folder = tmp_path_factory.mktemp("data")
     lay(folder)
-    with pytest.MonkeyPatch.context() as patch:
+    with book_scripts("phase_results") as found, pytest.MonkeyPatch.context() as patch:
         patch.setenv("CAUSALRAG_DATA", str(folder))
-        patch.syspath_prepend(BOOK)
-        module = importlib.import_module("phase_results")
+        module = found.phase_results
         patch.setattr(module, "CHUNK", 3)
         for name, value in {
             "N_QUERIES": 5,
@@ -105,8 +91,6 @@ def part(tmp_path_factory):
         }.items():
             patch.setattr(module.methods, name, value)
         yield module
-        for name in PARTS:
-            sys.modules.pop(name, None)
 
 
 def make(part, folder, model, encode_only=False):

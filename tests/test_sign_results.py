@@ -1,15 +1,12 @@
 """The sign's part of `make results`: its scores are the library's, its nulls are nulls."""
 
-import importlib
-import json
-import sys
-import zipfile
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
+from beir_files import write_beir
+from book_scripts import BOOK, book_scripts
 from reranking import HashEncoder
 from scipy.stats import spearmanr
 
@@ -18,19 +15,14 @@ from causalrag import results
 
 pytest.importorskip("pyarrow")
 
-ROOT = Path(__file__).resolve().parent.parent
 TAU = 0.6
 
 
 @pytest.fixture(scope="module")
 def book():
     """The scripts as modules, which find each other as when they are run."""
-    names = ("provenance", "sign_methods", "sign_results")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(ROOT / "book")
-        yield SimpleNamespace(**{name: importlib.import_module(name) for name in names})
-        for name in names:
-            sys.modules.pop(name, None)
+    with book_scripts("provenance", "sign_methods", "sign_results") as found:
+        yield found
 
 
 class Drawn:
@@ -216,17 +208,13 @@ def made(book, tmp_path, monkeypatch):
     rng = np.random.default_rng(0)
     documents = {f"d{n}": " ".join(rng.choice(WORDS, 12)) for n in range(30)}
     queries = {f"d{n}": documents[f"d{n}"] for n in range(6)}
-    records = {
-        "corpus.jsonl": [{"_id": k, "title": "", "text": v} for k, v in documents.items()],
-        "queries.jsonl": [{"_id": k, "text": v} for k, v in queries.items()],
-    }
-    judged = ["query-id\tcorpus-id\tscore", *(f"d{n}\td{n + 10}\t1" for n in range(6))]
-    path = tmp_path / "data" / "beir" / "arguana.zip"
-    path.parent.mkdir(parents=True)
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, rows in records.items():
-            archive.writestr(f"arguana/{name}", "\n".join(map(json.dumps, rows)))
-        archive.writestr("arguana/qrels/test.tsv", "\n".join(judged))
+    write_beir(
+        tmp_path / "data",
+        "arguana",
+        [{"_id": k, "title": "", "text": v} for k, v in documents.items()],
+        [{"_id": k, "text": v} for k, v in queries.items()],
+        [f"d{n}\td{n + 10}\t1" for n in range(6)],
+    )
     monkeypatch.setenv("CAUSALRAG_DATA", str(tmp_path / "data"))
     encoder = cr.load_encoder(HashEncoder())
     keywords = cr.TfidfKeywords.fit(list(documents.values()), top_document=15, top_query=10)
@@ -329,7 +317,7 @@ def test_themes_are_pooled_by_language_and_have_their_own_documents(book, tmp_pa
 
 # --- what is stored with the book -----------------------------------------------------------------
 
-STORED = ROOT / "book" / "results" / "sign"
+STORED = BOOK / "results" / "sign"
 
 
 @pytest.mark.skipif(not STORED.is_dir(), reason="nothing is stored yet")
