@@ -285,4 +285,12 @@ def test_what_is_not_a_whole_result_is_refused(made, tmp_path):
             results.read_phase(tmp_path)
     with pytest.raises(FileNotFoundError, match="make results"):
         results.read_phase(tmp_path / "absent")
-    assert results.read_phase(made[0] / "phase", datasets=["nfcorpus"])[0].empty
+    folder = made[0] / "phase"
+    assert results.read_phase(folder, datasets=["nfcorpus"])[0].empty
+    for asked, error, message in (
+        ({"datasets": ["nfcorpsu"]}, ValueError, "unknown data set 'nfcorpsu'; known: "),
+        ({"encoders": ["used"]}, ValueError, "no result of the encoder 'used'; it has hashed"),
+        ({"encoders": "hashed"}, TypeError, "encoders"),
+    ):
+        with pytest.raises(error, match=message):
+            results.read_phase(folder, **asked)

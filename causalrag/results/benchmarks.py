@@ -95,9 +95,7 @@ def read_beir(
     place = Path(folder)
     if not place.is_dir():
         raise FileNotFoundError(f"there is no folder {place}; make it with: make results")
-    datasets, encoders = _names("datasets", datasets), _names("encoders", encoders)
-    if unknown := sorted((datasets or set()) - set(BENCHMARKS)):
-        raise ValueError(f"unknown data set {unknown[0]!r}; known: {', '.join(BENCHMARKS)}")
+    datasets, encoders = _datasets(datasets), _names("encoders", encoders)
     seen: set[str] = set()
     found: dict[str, list[pd.DataFrame]] = {"beir": [], "beir_candidates": [], "beir_scores": []}
     provenance: dict[str, dict[str, Mapping[str, Any]]] = {}
@@ -122,10 +120,7 @@ def read_beir(
         halves.setdefault((dataset, name), set()).add(stored.kind)
         extra = {"dataset": dataset, "encoder": encoder, "reranker": reranker}
         found[stored.kind].append(table.assign(**extra))
-    if seen and (absent := sorted((encoders or set()) - seen)):
-        raise ValueError(
-            f"{place} has no result of the encoder {absent[0]!r}; it has {', '.join(sorted(seen))}"
-        )
+    _check_encoders(place, encoders, seen)
     for (dataset, name), kinds in halves.items():
         if len(kinds) < 2:
             raise ValueError(
@@ -167,13 +162,18 @@ def read_phase(
     FileNotFoundError
         If there is no such folder.
     ValueError
-        As `load_parquet`; if a file holds another kind, a measure outside [0, 1] or a row twice.
+        As `load_parquet`; if a name is of no data set, or of no encoder where there are results of
+        others; if a file holds another kind, a measure outside [0, 1] or a row twice.
+    TypeError
+        If datasets or encoders is no collection of names.
     """
     import pandas as pd
 
     place = Path(folder)
     if not place.is_dir():
         raise FileNotFoundError(f"there is no folder {place}; make it with: make results")
+    datasets, encoders = _datasets(datasets), _names("encoders", encoders)
+    seen: set[str] = set()
     frames = []
     provenance: dict[str, dict[str, Mapping[str, Any]]] = {}
     for path in sorted(place.glob("*.parquet")):
@@ -182,6 +182,7 @@ def read_phase(
             raise ValueError(f"{path} holds {stored.kind!r}, not 'phase'; remove it")
         table, about = stored.tables["queries"], stored.provenance
         dataset, encoder = about["corpus"]["name"], about["model"]["name"]
+        seen.add(encoder)
         if (datasets is not None and dataset not in datasets) or (
             encoders is not None and encoder not in encoders
         ):
@@ -194,6 +195,7 @@ def read_phase(
             )
         provenance.setdefault(dataset, {})[encoder] = about
         frames.append(table)
+    _check_encoders(place, encoders, seen)
     columns = list(TABLES["phase"]["queries"])
     table = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=columns)
     return table, provenance
@@ -272,6 +274,20 @@ def _is_here(name: str) -> bool:
 
 
 # --- checks -------------------------------------------------------------------------------------
+
+
+def _datasets(given: Collection[str] | None) -> set[str] | None:
+    datasets = _names("datasets", given)
+    if unknown := sorted((datasets or set()) - set(BENCHMARKS)):
+        raise ValueError(f"unknown data set {unknown[0]!r}; known: {', '.join(BENCHMARKS)}")
+    return datasets
+
+
+def _check_encoders(place: Path, encoders: set[str] | None, seen: set[str]) -> None:
+    if seen and (absent := sorted((encoders or set()) - seen)):
+        raise ValueError(
+            f"{place} has no result of the encoder {absent[0]!r}; it has {', '.join(sorted(seen))}"
+        )
 
 
 def _names(name: str, names: Any) -> set[str] | None:
