@@ -73,7 +73,7 @@ test: $(READY)  ## run the test suite, offline
 	$(PY) -m pytest -n auto --dist loadfile -m "not models and not browser"
 
 test-book: $(READY)  ## test the built book in Chromium: by file:// and http, small, dark, by keyboard
-	CAUSALRAG_REQUIRE_BROWSER=1 $(PY) -m pytest -m browser tests/test_book.py
+	CAUSALRAG_REQUIRE_BROWSER=1 $(PY) -m pytest -m browser $$(grep -l 'pytest\.mark\.browser' tests/test_*.py)
 
 test-models: $(MODELS_READY)  ## run the tests that need torch, in an environment of their own
 	@# Only the files with such tests: the others may import what this environment lacks.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 import pytest
+from built_site import addresses, browser, visit  # noqa: F401  (fixtures of the browser tests)
 
 
 @pytest.fixture(autouse=True, scope="session")
