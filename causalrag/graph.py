@@ -7,7 +7,7 @@ knows parameters or data: numbers are in `simulate`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
 from typing import TYPE_CHECKING, Any
@@ -257,6 +257,60 @@ def implied_independencies(graph: nx.DiGraph) -> list[Query]:
     found = queries(graph)
     dag = _as_pgmpy(graph)
     return [query for query in found if _separated(dag, *query)]
+
+
+def to_dagitty(
+    graph: nx.DiGraph,
+    x: str | None = None,
+    y: str | None = None,
+    given: str | Iterable[str] = (),
+    places: Mapping[str, tuple[float, float]] | None = None,
+) -> str:
+    """Write the graph, and a question about it, in the language of DAGitty.
+
+    Parameters
+    ----------
+    graph
+        As for `d_separated`.
+    x, y
+        The nodes asked about, both or neither: ``exposure`` and ``outcome`` there.
+    given
+        The conditioning set: ``adjusted`` there.
+    places
+        Where to draw the nodes, {node: (to the right, upwards)}; a node may be missing.
+
+    Returns
+    -------
+    str
+        One line per node and per edge, in the graph's order, between ``dag {`` and ``}``.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As for `d_separated`; also if only one of x and y is given, for a place that is no node's,
+        and for a name that DAGitty could not read.
+    """
+    if (x is None) != (y is None):
+        raise ValueError(f"name both x and y or neither, got x={x!r}, y={y!r}")
+    check_graph(graph)
+    if x is None or y is None:
+        conditioned = check_set(graph, given)
+    else:
+        conditioned = check_query(graph, x, y, given)
+    for node in places or {}:
+        _check_node(graph, node)
+    roles = dict.fromkeys(conditioned, "adjusted") | {x: "exposure", y: "outcome"}
+    lines = []
+    for node in graph.nodes:
+        if not node.isidentifier():
+            raise ValueError(f"DAGitty needs names of letters, digits and _, got {node!r}")
+        notes = [roles[node]] if node in roles else []
+        if places and node in places:
+            across, up = places[node]
+            notes.append(f'pos="{across:.2f},{-up:.2f}"')  # DAGitty counts downwards
+        lines.append(f"{node} [{','.join(notes)}]" if notes else node)
+    lines += [f"{edge[0]} -> {edge[1]}" for edge in graph.edges]
+    return "\n".join(["dag {", *lines, "}"])
 
 
 def check_graph(graph: Any) -> None:

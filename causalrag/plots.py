@@ -127,7 +127,7 @@ def draw_graph(
         looks = _edge_looks(graph, x, y, conditioned)
     _check_font(*graph.nodes, title)
     ax = _axes(ax)
-    places = _place(list(graph.nodes))
+    places = place_nodes(graph)
     for (u, v), look in looks.items():
         _draw_edge(ax, places[u], places[v], look)
     for node in graph.nodes:
@@ -137,6 +137,29 @@ def draw_graph(
     if title is not None:
         ax.set_title(title)
     return ax
+
+
+def place_nodes(graph: nx.DiGraph) -> dict[str, tuple[float, float]]:
+    """Say where `draw_graph` puts the nodes.
+
+    Parameters
+    ----------
+    graph
+        As for `draw_graph`.
+
+    Returns
+    -------
+    dict
+        {node: (to the right, upwards)} in the graph's order, in units of about a third of the
+        graph's width.
+    """
+    nodes = list(graph.nodes)
+    places = {node: _PLACES[node] for node in nodes if node in _PLACES}
+    others = [node for node in nodes if node not in _PLACES]
+    lowest = min((height for _, height in places.values()), default=1.0)
+    for position, node in enumerate(others):
+        places[node] = (1.5 + 1.1 * (position - (len(others) - 1) / 2), lowest - 1.0)
+    return {node: places[node] for node in nodes}
 
 
 def scatter_selection(
@@ -329,15 +352,6 @@ def _draw_node(
     )
     colour = "white" if is_given else OKABE_ITO["black"]
     ax.text(*place, node, color=colour, ha="center", va="center_baseline", fontsize=15, zorder=4)
-
-
-def _place(nodes: list[str]) -> dict[str, tuple[float, float]]:
-    places = {node: _PLACES[node] for node in nodes if node in _PLACES}
-    others = [node for node in nodes if node not in _PLACES]
-    lowest = min((height for _, height in places.values()), default=1.0)
-    for position, node in enumerate(others):
-        places[node] = (1.5 + 1.1 * (position - (len(others) - 1) / 2), lowest - 1.0)
-    return places
 
 
 def _frame_graph(ax: Axes, places: list[tuple[float, float]]) -> None:

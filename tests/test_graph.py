@@ -461,3 +461,42 @@ def test_asking_does_not_change_the_graph():
     cg.implied_independencies(graph)
     cg.paths(graph, "q", "B", "d")
     assert (list(graph.nodes), list(graph.edges)) == before
+
+
+# -- for DAGitty ---------------------------------------------------------------------------------
+
+
+def test_a_graph_in_dagitty_s_language_names_every_node_role_and_arrow():
+    text = cg.to_dagitty(cg.retrieval_graph(), "q", "B", given="d", places={"d": (1.5, 1.25)})
+    assert text.splitlines() == [
+        "dag {",
+        "A",
+        "B [outcome]",
+        "q [exposure]",
+        'd [adjusted,pos="1.50,-1.25"]',
+        "y",
+        *("A -> q", "A -> d", "B -> d", "B -> y", "q -> y"),
+        "}",
+    ]
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # pgmpy's parser and pyparsing
+@pytest.mark.parametrize("variant", [None, *cg.VARIANTS])
+def test_pgmpy_reads_back_the_edges_that_were_written_for_dagitty(variant):
+    from pgmpy.base import DAG
+
+    graph = cg.retrieval_graph(variant)
+    read = DAG.from_dagitty(cg.to_dagitty(graph))
+    assert set(read.edges) == set(graph.edges)
+
+
+def test_a_question_that_dagitty_cannot_be_asked_is_refused():
+    graph = cg.retrieval_graph()
+    with pytest.raises(ValueError, match="both x and y or neither"):
+        cg.to_dagitty(graph, "q")
+    with pytest.raises(ValueError, match="both asked about and conditioned on"):
+        cg.to_dagitty(graph, "q", "B", "q")
+    with pytest.raises(ValueError, match="unknown node 'z'"):
+        cg.to_dagitty(graph, places={"z": (0, 0)})
+    with pytest.raises(ValueError, match="letters, digits and _"):
+        cg.to_dagitty(nx.DiGraph([("a b", "c")]))
