@@ -1,13 +1,16 @@
 """The ledger's page: every claim with its verdict as a word, escaped, and linked to its cell."""
 
+import csv
 import importlib.util
+import io
 import re
+import xml.etree.ElementTree as ElementTree
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 
-from causalrag.claims import VERDICTS, Claim, Recorder, load_claims
+from causalrag.claims import VERDICTS, Claim, Recorder, ledger, load_claims, write_records
 
 BOOK = Path(__file__).parents[1] / "book"
 spec = importlib.util.spec_from_file_location("ledger_page", BOOK / "_ext" / "ledger_page.py")
@@ -76,14 +79,14 @@ class Reader(HTMLParser):
             self.ids.append(attrs["id"])
         if "href" in attrs:
             self.links.append(attrs["href"])
-        if tag == "tr":
+        if tag == "details":
             self.rows.append("")
 
     def handle_endtag(self, tag):
         assert self.open.pop() == tag
 
     def handle_data(self, data):
-        if "tr" in self.open:
+        if "details" in self.open:
             self.rows[-1] += data
 
 
@@ -91,12 +94,12 @@ PAGE = Reader(HTML)
 
 
 def row(id):
-    return [text for text in PAGE.rows if f"{id} " in text]
+    return [text for text in PAGE.rows if text.startswith(f"{id} ")]
 
 
 def test_every_claim_has_a_row_and_every_record_its_own():
     assert all(row(id) for id in CLAIMS)
-    body = [attrs for tag, attrs in PAGE.attributes if tag == "tr" and "data-verdict" in attrs]
+    body = [attrs for tag, attrs in PAGE.attributes if tag == "details"]
     assert len(body) == len(CLAIMS) + 1
     assert len(row("P.t3.order")) == 2
 
@@ -105,13 +108,14 @@ def test_a_row_says_all_there_is_to_know():
     (text,) = [text for text in row("P.t3.order") if "use" in text]
     claim = CLAIMS["P.t3.order"]
     told = [claim.claim, claim.where, claim.kind, "other encoder", "use", "replicated"]
-    assert all(part in text for part in [*told, "-0.031 [-0.04, -0.02], n = 300"])
+    told += ["measured-0.031", "interval-0.04 to -0.02", "n300"]
+    assert all(part in text for part in [*told, "make verify CLAIM=P.t3.order"])
     assert "baseline 6, reranked 3" in row("P.t1.promote")[0]
     assert "a remark" in row("P.graph.colliders")[0]
 
 
 def test_counts_by_verdict_stand_on_top_and_add_up():
-    top = HTML.split("<table", 1)[0]
+    top = HTML.split("<details", 1)[0]
     counts = {word: int(n) for n, word in re.findall(r"> (\d+) ([a-z ]+)</label>", top)}
     assert counts == {
         "holds": 2,
@@ -128,9 +132,43 @@ def test_counts_by_verdict_stand_on_top_and_add_up():
 def test_each_part_has_its_section_in_the_order_of_the_claims():
     parts = list(dict.fromkeys(claim.part for claim in CLAIMS.values()))
     anchors = [f"ledger-{part.replace('_', '-')}" for part in parts]
-    assert [id for id in PAGE.ids if not id.endswith("-title")] == anchors
+    sections = [id for id in PAGE.ids if id.startswith("ledger-") and not id.endswith("-title")]
+    assert sections == anchors
     assert [link for link in PAGE.links if link.startswith("#")] == [f"#{a}" for a in anchors]
     assert set(parts) == set(ledger_page.PARTS)
+
+
+def test_each_claim_has_its_id_as_an_address_and_a_second_row_its_own():
+    rows = [attrs["id"] for tag, attrs in PAGE.attributes if tag == "details"]
+    assert set(CLAIMS) <= set(rows)
+    (second,) = set(rows) - set(CLAIMS)
+    assert second == "P.t3.order--claim-p-t3-order--use--other-encoder"
+
+
+def test_the_filters_read_what_the_rows_carry():
+    (attrs,) = [a for t, a in PAGE.attributes if t == "details" and a["data-encoder"] == "use"]
+    assert (attrs["data-source"], attrs["data-kind"]) == ("P", "direction")
+    assert (attrs["data-ledger-part"], attrs["data-setting"]) == ("beir", "other encoder")
+    assert attrs["data-verdict"] == "replicated"
+
+
+def test_the_table_for_download_holds_every_row_and_nested_values_as_json(tmp_path):
+    write_records(RECORDS, tmp_path)
+    frame = ledger(tmp_path)
+    read = list(csv.DictReader(io.StringIO(ledger_page.table(frame))))
+    assert [line["id"] for line in read] == list(frame["id"])
+    (order,) = [line for line in read if line["encoder"] == "use"]
+    assert (order["measured"], order["low"], order["n"]) == ("-0.0312", "-0.04", "300")
+
+
+def test_the_badge_counts_rows_by_verdict(tmp_path):
+    write_records(RECORDS, tmp_path)
+    svg = ledger_page.badge(ledger(tmp_path))
+    root = ElementTree.fromstring(svg)
+    told = root.attrib["aria-label"]
+    assert f"{len(CLAIMS)} claims" in told
+    assert "2 holds, 1 replicated, 0 refuted" in told
+    assert f"{len(CLAIMS) - 4} not run" in told
 
 
 def test_ids_are_unique_and_tags_nest():
@@ -161,7 +199,7 @@ def test_what_was_not_run_says_why_in_grey_and_shows_no_number():
     (unrecorded,) = row("P.obs1.opened")
     assert "no chapter records this claim yet" in unrecorded
     empty = Reader(render({"P.obs1.opened": CLAIMS["P.obs1.opened"]}, [], page_of))
-    assert not re.search(r"\d", empty.rows[1].replace("Obs. 1", "").replace("P.obs1", ""))
+    assert not re.search(r"\d", empty.rows[0].replace("Obs. 1", "").replace("P.obs1", ""))
     for css in re.findall(r'<span class="([^"]+)">not run</span>', HTML):
         assert css == "verdict verdict-none"
     assert "verdict-good" not in render(CLAIMS, [], page_of)
@@ -210,9 +248,7 @@ def test_a_record_for_no_claim_is_refused():
 def test_the_style_knows_every_verdict():
     for verdict in VERDICTS:
         slug = verdict.replace(" ", "-")
-        assert (
-            f'input[value="{slug}"]:checked) tr[data-verdict]:not([data-verdict="{slug}"])' in CSS
-        )
+        assert f'input[value="{slug}"]:checked) .ledger-row:not([data-verdict="{slug}"])' in CSS
         assert f'.ledger-part:not(:has([data-verdict="{slug}"]))' in CSS
         assert f".{ledger_page.verdict_class(verdict)} {{" in CSS
     grey = re.search(r"\.verdict-none \{(.*?)\}", CSS, re.DOTALL).group(1)
@@ -223,6 +259,6 @@ def test_the_style_knows_every_verdict():
 def test_every_class_in_the_page_is_styled_and_every_colour_has_a_theme_variable():
     shown = HTML + RECORDS[1].to_html()
     classes = {name for group in re.findall(r'class="([^"]+)"', shown) for name in group.split()}
-    plain = {"claim-words", "ledger-value"}  # blocks that need no style of their own
+    plain = {"claim-words"}  # blocks that need no style of their own
     assert {name for name in classes - plain if f".{name}" not in CSS} == set()
     assert all("var(--" in line for line in CSS.splitlines() if re.search(r"#[0-9a-f]{3,6};", line))

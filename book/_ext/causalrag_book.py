@@ -21,6 +21,7 @@ from book_chapters import inputs_key, plain_ipython, settles
 from docutils import nodes
 from jupyter_cache import get_cache
 from myst_nb.sphinx_ import NbMetadataCollector
+from page_parts import use
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective, SphinxRole
 
@@ -55,6 +56,7 @@ class ClaimsLedger(SphinxDirective):
     def run(self) -> list[Node]:
         """Leave the placeholder."""
         _remember(self.env)
+        use(self.env, "ledger")
         node = LedgerNode()
         self.set_source_info(node)
         return [node]
@@ -167,6 +169,23 @@ def fill_ledger(app: Sphinx, doctree: document, docname: str) -> None:
             node.replace_self(nodes.raw(html, html, format="html"))
 
 
+def write_files(app: Sphinx, exception: Exception | None) -> None:
+    """Write the ledger as a table for download, and its badge."""
+    if exception is not None or app.builder.format != "html":
+        return
+    from ledger_page import badge, table
+
+    from causalrag import claims
+
+    try:
+        frame = claims.ledger(_build_folder(app) / "records")
+    except ValueError:
+        return  # a record that does not fit, which `collect_records` has told
+    static = Path(app.outdir) / "_static"
+    (static / "ledger.csv").write_text(table(frame), encoding="utf-8")
+    (static / "ledger-badge.svg").write_text(badge(frame), encoding="utf-8")
+
+
 def count(ledger: DataFrame, query: str) -> int:
     """Return how many rows of the ledger meet `query` (see `LedgerCount` for its form).
 
@@ -262,6 +281,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("env-updated", restore_outputs)
     app.connect("env-updated", collect_records)
     app.connect("doctree-resolved", fill_ledger)
+    app.connect("build-finished", write_files)
     # After the theme has made its list of buttons (500), before it fills it (501).
     app.connect("html-page-context", adapt_page, priority=500)
     return {"version": "1", "parallel_read_safe": False, "parallel_write_safe": True}

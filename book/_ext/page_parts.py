@@ -41,15 +41,20 @@ def embed(env: BuildEnvironment, name: str, html: str, data: object) -> nodes.ra
     docutils.nodes.raw
         One ``<div class="part part-NAME">`` that holds `html` and the data.
     """
-    used = getattr(env, "causalrag_parts", None)
-    if used is None:
-        used = env.causalrag_parts = {}
-    used.setdefault(env.docname, set()).add(name)
+    use(env, name)
     body = (
         f'<div class="part part-{name}" data-part="{name}">\n{html}\n'
         f'<script type="application/json" class="part-data">{as_json(data)}</script>\n</div>\n'
     )
     return nodes.raw(body, body, format="html")
+
+
+def use(env: BuildEnvironment, name: str) -> None:
+    """Note that the page which is read needs a part's script and style."""
+    used = getattr(env, "causalrag_parts", None)
+    if used is None:
+        used = env.causalrag_parts = {}
+    used.setdefault(env.docname, set()).add(name)
 
 
 def as_json(data: object) -> str:
