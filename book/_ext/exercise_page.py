@@ -121,7 +121,7 @@ def _one(place: int, one: Exercise) -> str:
     return f"""\
 <section class="ex-one" id="{anchor}" data-exercise="{one.id}" aria-labelledby="{anchor}-title">
 <h2 id="{anchor}-title">{place}. {escape(one.title)} <span class="ex-mark"></span></h2>
-<p class="ex-ask">{escape(one.statement)}</p>
+<p class="ex-ask">{text(one.statement)}</p>
 <div class="ex-body">{picture}
 <form class="ex-form" autocomplete="off"><fieldset><legend>{LEGENDS[one.kind]}</legend>
 <div class="ex-options">{_inputs(one)}</div></fieldset>
@@ -129,9 +129,16 @@ def _one(place: int, one: Exercise) -> str:
 <div class="ex-verdict" role="status" aria-live="polite"></div>
 <details class="ex-more" hidden><summary>One more hint</summary><p></p></details>
 <details class="ex-solution"><summary>Show the solution</summary>
-<p><strong>{escape(shown(one))}</strong></p><p>{escape(one.explanation)}</p></details>
+<p><strong>{text(shown(one))}</strong></p><p>{text(one.explanation)}</p></details>
 <p class="ex-chapter">Taught in {_link(one)}. In Python: <code>{escape(call)}</code></p>
 </section>"""
+
+
+def text(plain: str) -> str:
+    """Escape a text, and keep an arrow on the line of its nodes."""
+    for arrow in "→←":
+        plain = plain.replace(f" {arrow} ", f"\u00a0{arrow}\u00a0")
+    return escape(plain)
 
 
 def shown(one: Exercise) -> str:
@@ -166,8 +173,8 @@ def _inputs(one: Exercise) -> str:
 
 def _link(one: Exercise) -> str:
     chapter = CHAPTERS[one.id]
-    text = (ROOT / "notebooks" / f"{chapter}.md").read_text(encoding="utf-8")
-    title = next(line[2:] for line in text.splitlines() if line.startswith("# "))
+    lines = (ROOT / "notebooks" / f"{chapter}.md").read_text(encoding="utf-8").splitlines()
+    title = next(line[2:] for line in lines if line.startswith("# "))
     return f'<a href="../notebooks/{chapter}.html">{escape(title)}</a>'
 
 

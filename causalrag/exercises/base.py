@@ -100,6 +100,12 @@ class Exercise(ABC):
     def grade(self, answer: Any) -> Grade:
         """Judge one answer; ValueError for one that makes no sense."""
 
+    def _repr_html_(self) -> str:
+        return (
+            f'<div class="exercise"><p><strong>{escape(self.title)}</strong></p>'
+            f"<p>{escape(self.statement)}</p></div>"
+        )
+
     def _refuse(self, answer: object) -> NoReturn:
         raise ValueError(f"{self.id}: cannot read the answer {answer!r}; give {self.accepts}")
 
