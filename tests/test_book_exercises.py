@@ -15,8 +15,7 @@ SHOWN = """section => ({
   verdict: section.querySelector(".ex-verdict").dataset.verdict ?? null,
   words: section.querySelector(".ex-verdict").textContent,
   mark: section.querySelector(".ex-mark").textContent,
-  more: section.querySelector(".ex-more").hidden
-    ? null : section.querySelector(".ex-more p").textContent,
+  more: section.querySelector(".ex-more p")?.textContent ?? null,
   held: [...section.querySelectorAll(".ex-chosen")].map(node => node.dataset.node)})"""
 
 
@@ -135,7 +134,7 @@ def test_another_answer_clears_the_verdict_and_the_second_hint(visit):
     fill(page, one, {"A"})
     seen = shown(page, one)
     assert (seen["verdict"], seen["words"], seen["more"]) == (None, "", None)
-    assert not more.is_visible()
+    assert more.count() == 0
     assert seen["held"] == ["A"]
 
 
@@ -193,7 +192,8 @@ def test_what_another_program_stored_does_no_harm(visit, kept):
     visitor.page.reload()
     visitor.page.wait_for_selector(".part-exercises.part-ready")
     assert visitor.page.locator(".ex-progress").text_content().startswith("0 of ")
-    assert visitor.errors == []
+    # A reload may stop a request that is under way; no script may fail.
+    assert [error for error in visitor.errors if not error.startswith("not loaded")] == []
 
 
 def test_without_storage_the_page_still_grades(visit):

@@ -127,7 +127,6 @@ def _one(place: int, one: Exercise) -> str:
 <div class="ex-options">{_inputs(one)}</div></fieldset>
 <button type="submit" class="ex-check">Check</button></form></div>
 <div class="ex-verdict" role="status" aria-live="polite"></div>
-<details class="ex-more" hidden><summary>One more hint</summary><p></p></details>
 <details class="ex-solution"><summary>Show the solution</summary>
 <p><strong>{text(shown(one))}</strong></p><p>{text(one.explanation)}</p></details>
 <p class="ex-chapter">Taught in {_link(one)}. In Python: <code>{escape(call)}</code></p>

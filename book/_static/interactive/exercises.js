@@ -34,7 +34,6 @@
       const form = section.querySelector(".ex-form");
       const inputs = [...form.querySelectorAll("input")];
       const verdict = section.querySelector(".ex-verdict");
-      const more = section.querySelector(".ex-more");
 
       /* The answer as a number: a mask, a position or the number itself; null if there is none. */
       const read = () => {
@@ -64,8 +63,7 @@
       const clear = () => {
         verdict.replaceChildren();
         delete verdict.dataset.verdict;
-        more.hidden = true;
-        more.open = false;
+        section.querySelector(".ex-more")?.remove();
         draw();
       };
       const check = () => {
@@ -81,8 +79,11 @@
         line.append(make("strong", `${WORDS[word]}.`), ` ${message}`);
         verdict.append(line);
         if (hint) verdict.append(make("p", `Hint: ${hint}`, "ex-hint"));
-        more.hidden = !second;
-        more.querySelector("p").textContent = second;
+        if (second) {
+          const more = make("details", "", "ex-more");
+          more.append(make("summary", "One more hint"), make("p", second));
+          verdict.after(more);
+        }
         const name = section.dataset.exercise;
         kept[name] = {answer, solved: word === "correct" || kept[name]?.solved === true};
         save(kept);
