@@ -162,6 +162,9 @@ def test_the_verdict_is_announced_and_the_solution_stays_closed(visit):
 def test_progress_is_kept_until_it_is_started_over(visit):
     page = visit(PAGE).page
     first, second = exercises.find("screen-q-d"), exercises.find("score")
+    third = exercises.find("sign-and")
+    fill(page, third, "negative")
+    submit(page, third)
     fill(page, first, {"A"})
     submit(page, first)
     fill(page, second, 0.45)
@@ -172,6 +175,8 @@ def test_progress_is_kept_until_it_is_started_over(visit):
     assert shown(page, first)["mark"] == "(solved)"
     assert shown(page, first)["held"] == ["A"]
     assert section_of(page, second).locator("input").input_value() == "0.45"
+    chosen = section_of(page, third).locator("input:checked")
+    assert [chosen.get_attribute("data-option")] == ["negative"]
     # A later wrong answer does not take back what was solved.
     fill(page, first, {"y"})
     submit(page, first)
