@@ -51,6 +51,7 @@ RANKS_NOTHING = (
     "datasets",
     "embeddings.py",
     "evaluate",
+    "exercises",
     "gate",
     "graph.py",
     "plots.py",

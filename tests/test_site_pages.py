@@ -1,4 +1,4 @@
-"""What every page carries: a description cut at a sentence, escaped tags, an address that is one."""
+"""What every page carries: a description, escaped tags, and an address that is one."""
 
 from __future__ import annotations
 
@@ -57,5 +57,5 @@ def test_the_address_ends_in_one_slash(monkeypatch, given):
 
 def test_an_address_without_a_scheme_is_refused(monkeypatch):
     monkeypatch.setenv(site_pages.SITE_URL, "host/book")
-    with pytest.raises(ValueError, match="host/book.*full address"):
+    with pytest.raises(ValueError, match=r"host/book.*full address"):
         site_pages.site_url()
