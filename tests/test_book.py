@@ -90,6 +90,9 @@ def problem(page_name: str, link: str) -> str | None:
     fragment = unquote(parts.fragment)
     if not fragment or target.suffix != ".html":
         return None
+    if "=" in fragment:  # a view of an interactive part, which the page's script reads
+        parts_here = 'class="part part-' in target.read_text(encoding="utf-8")
+        return None if parts_here else f"{link}: no part that could show this view"
     anchors = read(target.relative_to(SITE.resolve()).as_posix()).anchors
     return None if fragment in anchors else f"{link}: no such anchor"
 

@@ -153,7 +153,7 @@ def test_a_listed_target_can_be_made(target):
     assert make("--dry-run", target).returncode == 0
 
 
-@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "book/index.md"])
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "book/index.md", "book/teach.md"])
 def test_a_text_names_only_targets_that_exist(name):
     path = ROOT / name
     if not path.exists():
