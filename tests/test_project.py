@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import shlex
 import stat
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -153,7 +155,12 @@ def test_a_listed_target_can_be_made(target):
     assert make("--dry-run", target).returncode == 0
 
 
-@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "book/index.md"])
+NAMING_TARGETS = [
+    "README.md", "CONTRIBUTING.md", "book/index.md", "book/teach.md", "book/review.md",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NAMING_TARGETS)
 def test_a_text_names_only_targets_that_exist(name):
     path = ROOT / name
     if not path.exists():
@@ -162,6 +169,36 @@ def test_a_text_names_only_targets_that_exist(name):
         r"(?:`|^\s*\$? ?)make ([a-z][a-z-]*)", path.read_text(encoding="utf-8"), re.M
     )
     assert set(named) <= set(DOCUMENTED)
+
+
+@pytest.mark.parametrize(
+    "line", re.findall(r"^make .+$", (ROOT / "book/review.md").read_text(), re.M)
+)
+def test_a_command_of_the_reviewers_page_can_be_made(line):
+    """Words such as ENCODERS must be variables of the Makefile: make takes any name silently."""
+    words = shlex.split(line)[1:]
+    text = (ROOT / "Makefile").read_text(encoding="utf-8")
+    for word in words:
+        name, equals, _ = word.partition("=")
+        assert not equals or f"$({name})" in text, f"the Makefile knows no {name}"
+    assert make("--dry-run", *words).returncode == 0
+
+
+def test_the_output_on_the_reviewers_page_is_what_the_command_prints(tmp_path):
+    page = (ROOT / "book" / "review.md").read_text(encoding="utf-8")
+    (shown,) = re.findall(r"^```text\n(.*?)^```", page, re.M | re.S)
+    claim = "P.obs1.marginal"
+    assert f"make verify CLAIM={claim}\n" in page
+    ran = subprocess.run(
+        [sys.executable, "book/run_chapters.py", claim, "--build", tmp_path],
+        cwd=ROOT, capture_output=True, text=True, check=True, timeout=170,
+    )  # fmt: skip
+    judged = subprocess.run(
+        [sys.executable, "-m", "causalrag.cli", "verify", "--records", tmp_path / "records", claim],
+        cwd=ROOT, capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+    printed = re.sub(r"in [0-9.]+ s\n", "in … s\n", ran.stdout) + judged.stdout
+    assert printed == shown
 
 
 def test_an_old_python_is_refused_by_name(tmp_path):
