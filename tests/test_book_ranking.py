@@ -22,7 +22,8 @@ SHOWN = """part => ({
   order: [...part.querySelectorAll(".rank-order button")].map(one => one.dataset.doc),
   chosen: [...part.querySelectorAll(".rank-chosen button")].map(one => one.dataset.doc),
   moves: [...part.querySelectorAll(".rank-order tbody tr")].map(one => one.children[2].textContent),
-  marks: [...part.querySelectorAll(".rank-document mark")].map(one => [one.textContent, one.className]),
+  marks: [...part.querySelectorAll(".rank-document mark")]
+    .map(one => [one.textContent, one.className]),
   text: part.querySelector(".rank-text").textContent,
   words: [...part.querySelectorAll(".rank-words tbody tr")]
     .map(one => [one.children[0].textContent, one.children[1].textContent]),
@@ -73,7 +74,7 @@ def check(seen, ranking, similarity, doc):
         expected = f"{word} {abs(moved)}, from {before[one.doc_id]}" if moved else "stays"
         assert move == expected
     one = next(one for one in ranking if one.doc_id == doc)
-    sets = {term: "A" for term in one.shared} | {term: "B" for term in one.residual}
+    sets = dict.fromkeys(one.shared, "A") | dict.fromkeys(one.residual, "B")
     assert dict(seen["words"]) == sets
     tokens = [term for term in text.tokenize(one.text) if term in sets]
     assert [kind for _, kind in seen["marks"]] == [f"rank-{sets[term].lower()}" for term in tokens]
