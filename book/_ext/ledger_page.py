@@ -203,13 +203,12 @@ def _link(record: Record, page_of: PageOf) -> str:
 
 
 def table(frame: pd.DataFrame) -> str:
-    """Write a ledger (`causalrag.claims.ledger`) as CSV; nested values as JSON."""
+    """Write a ledger (`causalrag.claims.ledger`) as CSV; nested measured values as JSON."""
     plain = frame.copy()
-    for column in ("paper", "measured"):
-        plain[column] = [
-            json.dumps(value, ensure_ascii=False) if isinstance(value, list | dict) else value
-            for value in plain[column]
-        ]
+    plain["measured"] = [
+        json.dumps(value, ensure_ascii=False) if isinstance(value, list | dict) else value
+        for value in plain["measured"]
+    ]
     return plain.to_csv(index=False, lineterminator="\n")
 
 

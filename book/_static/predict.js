@@ -51,9 +51,8 @@
     note.addEventListener("change", () => { mine.note = note.value; keep(PAGE, state); });
     const button = make("button", {type: "button", class: "predict-reveal", "aria-controls": curtain.id});
     const set = open => {
-      curtain.toggleAttribute("hidden", !open);
-      if (!open) curtain.setAttribute("hidden", "until-found");
-      curtain.classList.toggle("predict-open", open);
+      if (open) curtain.removeAttribute("hidden");
+      else curtain.setAttribute("hidden", "until-found");
       button.setAttribute("aria-expanded", String(open));
       button.textContent = open ? "Hide the result" : "Reveal the result";
       document.dispatchEvent(new Event("curtain"));
