@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import os
 from pathlib import Path
 
 import pytest
@@ -114,6 +115,9 @@ def test_the_table_for_download_is_the_ledger(visit, rows):
     assert read == list(rows["id"])
 
 
+@pytest.mark.skipif(
+    not os.environ.get("CAUSALRAG_DATA"), reason="without CAUSALRAG_DATA a claim reads not run"
+)
 def test_the_badge_in_the_readme_is_the_ledgers(rows):
     built = SITE / "_static" / "ledger-badge.svg"
     assert BADGE.read_text(encoding="utf-8") == built.read_text(encoding="utf-8"), (
