@@ -142,6 +142,28 @@ def test_a_chapter_offers_its_executed_notebook(page_name):
     assert not any(out["output_type"] == "error" for cell in code for out in cell["outputs"])
 
 
+def test_the_page_of_run_times_gives_each_chapter_its_seconds():
+    text = (SITE / "book/runs.html").read_text(encoding="utf-8")
+    rows = re.findall(
+        r'<tr.*?href="\.\./(notebooks/[^"#]+\.html)".*?<p>(\d+)</p>.*?<p>(\d+\.\d)</p>.*?</tr>',
+        text,
+        re.DOTALL,
+    )
+    assert [chapter for chapter, *_ in rows] == CHAPTERS
+    assert all(int(cells) > 0 and float(seconds) > 0 for _, cells, seconds in rows)
+    (total,) = re.findall(r"<strong>(\d+)</strong>", text)
+    assert abs(int(total) - sum(float(seconds) for *_, seconds in rows)) < 1 + 0.05 * len(rows)
+
+
+# Light enough for a slow line: what a reader waits for before the first picture.
+HEAVIEST = 500_000
+
+
+@every_page
+def test_a_page_without_its_pictures_is_light(page_name):
+    assert (SITE / page_name).stat().st_size < HEAVIEST
+
+
 # -- in the browser -------------------------------------------------------------------------------
 
 
